@@ -213,6 +213,7 @@ class Evidence:
         and the layers that were frozen. epochs: epoch -> split -> its value after that epoch.
     points: of a correlation over languages, language -> the two numbers. p: of no correlation.
     over: what the points of a correlation are, where they are no languages.
+    of_known: of words that are replaced, their share of those that a dictionary knows.
     corrected_p: the measurement is a paired test, with the fields of
         :class:`crosslens.probes.methods.paired_tests.PairedTest`. paired_tests: such tests.
 
@@ -234,6 +235,7 @@ class Evidence:
     classes: int | None = _kept(_whole)
     fitted_on: int | None = _kept(_whole)
     dimensions: int | None = _kept(_whole)
+    of_known: float | None = _kept(_number)
     coverage: float | None = _kept(_number)
     sources: int | None = _kept(_whole)
     languages: list[str] | None = _kept(_list_of(_text))

@@ -63,7 +63,7 @@ class WordOrder(Transformation):
     models: Mapping[str, _Model]
     choice: Literal["sampled", "best"] = "sampled"
 
-    needs: ClassVar[frozenset[str]] = frozenset({"heads", "upos", "deprel"})
+    needs: ClassVar[frozenset[str]] = frozenset({"heads", "upos", "deprel", "words"})
     changes: ClassVar[frozenset[str]] = frozenset({"order"})
 
     def __post_init__(self) -> None:

@@ -85,9 +85,12 @@ def clwe(settings: Mapping[str, Any], place: str | Path = "run") -> Clwe:
         if name not in _OWN and not name.startswith("skipgram.")
     }
     base = with_overrides(small_bert(f"clwe-{source[0]}", [source], settings, own=True), changes)
+    split = base.sources[0].split
     texts = {
         language: dataclasses.replace(
-            base, name=f"clwe-{language}", sources=(Source(name="text", texts={language: path}),)
+            base,
+            name=f"clwe-{language}",
+            sources=(Source(name="text", texts={language: path}, split=split),),
         )
         for language, path in (source, *targets)
     }

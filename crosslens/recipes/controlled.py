@@ -23,8 +23,10 @@ that are made from it: which of them come to lie on the original, and what must 
 The model is that of :mod:`crosslens.recipes.emergence`, but with Deshpande et al.'s one embedding
 matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``tokens`` (of each
 training); ``scale=paper`` is what the paper trained. Sharing has eight layers, since it separates
-the first six. Random replacements come from the token's own language; Deshpande et al.'s program
-draws them from the original half (``masking.scope=original``).
+the first six. Random replacements are those of the papers' programs: subwords of the original alone
+(Deshpande et al.), or any of the matrix (Conneau et al., where languages share it);
+``masking.scope=language`` takes them from the token's own language. 25 % are masked and nothing is
+dropped out, for models as small as these; batches mix the languages.
 """
 
 from collections.abc import Mapping

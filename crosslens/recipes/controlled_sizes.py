@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
@@ -36,12 +37,14 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
     model, tokens = settings.get("model", 64), settings.get("tokens")
     if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
         refuse("model", "a width that is a multiple of 32", repr(model), "64 is the default")
+    batch = check_positive_int(settings.get("batch_tokens", recipe.batch_tokens), "batch_tokens")
     if tokens is not None:
-        least, is_number = recipe.batch_tokens, isinstance(tokens, int | float)
+        least, is_number = batch, isinstance(tokens, int | float)
         if isinstance(tokens, bool) or not is_number or not least <= tokens < 1e15:
             remedy = "12e6 is the default" if scale == "small" else "leave it to the paper"
             refuse("tokens", f"a number from {least} up", repr(tokens), remedy)
-    steps = recipe.steps if tokens is None else int(tokens) // recipe.batch_tokens
+    steps = recipe.steps * recipe.batch_tokens if tokens is None else int(tokens)
+    steps = max(1, steps // batch)
     optimisation = dataclasses.replace(
         recipe.optimisation,
         # wide models take smaller steps
@@ -62,6 +65,7 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         )
     return dataclasses.replace(
         recipe,
+        batch_tokens=batch,
         name=re.sub("[:+,]", "-", name)[:_NAME],  # a folder is called so
         steps=steps,
         encoder=shape,

@@ -9,6 +9,9 @@ import numpy as np
 from crosslens.corpus import read_text
 from crosslens.errors import refuse
 from crosslens.models.text.tokenisation import train_tokenizer
+from crosslens.models.training.anchors import check_direction
+from crosslens.progress import say
+from crosslens.readers.dictionary import read_dictionary
 from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair
@@ -18,6 +21,7 @@ from crosslens.run.trainings.emergence import split_rows
 __all__ = ["study_texts"]
 
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
+_LONGEST = 12  # words of its other sides
 
 
 def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -45,14 +49,18 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     for name, others in beside.items():
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
-    kept, rest = split_rows(lines, 0, _LENGTHS)
+    chosen = _candidates(lines, beside)
+    kept, rest = split_rows(lines, 0, _LENGTHS, chosen)
+    rest = _unseen(kept, rest, [lines, *beside.values()])
     texts = {
         f"{part}{side}": [mine[i] for i in rows]
         for side, mine in (("", lines), *((f"-{name}", one) for name, one in beside.items()))
         for part, rows in (("kept", kept), ("training", rest))
     }
     texts.pop("training-paraphrase", None)  # nothing is trained on it
-    if settings.get("dictionary"):
+    if settings.get("dictionary") and pair is not None:
+        pairs = read_dictionary(settings["dictionary"]).pairs
+        check_direction(pairs, ("eng", pair[0]), texts["training"], texts["training-pair"])
         texts["dictionary"] = _lines(settings, "dictionary")
     if study.name == "deshpande-corpora":
         texts |= _corpora_texts(texts, _lines(settings, "other"), study)
@@ -63,6 +71,25 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
                 f"{word}\t{word}" for word in _frequent(texts["training"], size)
             ]
     return texts
+
+
+def _candidates(lines: Sequence[str], beside: Mapping[str, Sequence[str]]) -> list[bool]:
+    """Which lines may be kept: those whose other sides are short as well, and in other words where
+    they are to be."""
+    return [
+        all(len(others[i].split()) <= _LONGEST for others in beside.values())
+        and not ("paraphrase" in beside and beside["paraphrase"][i] == line)
+        for i, line in enumerate(lines)
+    ]
+
+
+def _unseen(kept: Sequence[int], rest: Sequence[int], sides: Sequence[Sequence[str]]) -> list[int]:
+    """The rows that are trained on: none has a sentence that is kept, in any language."""
+    apart = {side[i] for side in sides for i in kept}
+    found = [i for i in rest if not any(side[i] in apart for side in sides)]
+    if left := len(rest) - len(found):
+        say(f"{left} lines with a side that equals one of the kept sentences are not trained on")
+    return found
 
 
 def _lines(settings: Mapping[str, Any], name: str, language: str = "eng") -> list[str]:

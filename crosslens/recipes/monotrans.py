@@ -93,7 +93,7 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     sharing = first.sharing + (",adapters" if bottleneck else "")
     for language, path in files["target"]:
         told = {"name": f"monotrans-{language}", "sharing": sharing, "start": start}
-        own = (Source(name="text", texts={language: path}),)
+        own = (Source(name="text", texts={language: path}, split=first.sources[0].split),)
         step = dataclasses.replace(first, sources=own)
         step = with_overrides(step, {**told, "encoder.adapters": bottleneck})
         for number in range(times):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosslens.asked import absolute
+from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.files import check_name
 from crosslens.models.network.shape import EncoderConfig
@@ -67,7 +68,8 @@ def small_bert(
     ----------
     name: of the recipe. files: language and file of each text; each is read as it is, and none as
         a translation of another.
-    settings: ``model`` (width, a multiple of 32; 128) and ``tokens`` (of each language; 4 M).
+    settings: ``model`` (width, a multiple of 32; 128) and ``tokens`` (of each language; 4 M);
+        ``batch_tokens`` and ``seed``, where they are given.
     own: whether each language owns its vocabulary and its token embeddings; the special tokens have
         a table of their own then, which all share.
 
@@ -83,21 +85,25 @@ def small_bert(
     if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
         refuse("model", "a width that is a multiple of 32", repr(model), "128 is the default")
     is_number = isinstance(tokens, int | float) and not isinstance(tokens, bool)
-    if not is_number or not _BATCH <= tokens < 1e15:
-        refuse("tokens", f"a number from {_BATCH} up", repr(tokens), "4e6 is the default")
+    batch = settings.get("batch_tokens", _BATCH)
+    batch = check_positive_int(batch, "batch_tokens")
+    if not is_number or not batch <= tokens < 1e15:
+        refuse("tokens", f"a number from {batch} up", repr(tokens), "4e6 is the default")
+    # whichever system a text is trained in, and however often, the same sentences are held out
+    split = f"seed {settings.get('seed', 0)}"
     names = [f"text-{language}" for language, _ in files] if len(files) > 1 else ["text"]
     sources = tuple(
-        Source(name=source, texts={language: path})
+        Source(name=source, texts={language: path}, split=split)
         for source, (language, path) in zip(names, files, strict=True)
     )
-    steps = len(files) * (int(tokens) // _BATCH)
+    steps = len(files) * (int(tokens) // batch)
     return TrainRecipe(
         name=name,
         sources=sources,
         steps=steps,
         units="nsp",
         sharing="sep=token" if own else "",
-        batch_tokens=_BATCH,
+        batch_tokens=batch,
         tlm_share=0.0,
         max_length=128,
         log_every=50,

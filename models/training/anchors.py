@@ -8,7 +8,8 @@ never code-switched.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,14 @@ from crosslens.models.training.limits import check_numbers
 from crosslens.models.training.masking import Masking
 from crosslens.readers.dictionary import Dictionary, read_dictionary
 
-__all__ = ["AnchorCounts", "Anchors", "WordSwitch", "check_anchors", "check_dictionary"]
+__all__ = [
+    "AnchorCounts",
+    "Anchors",
+    "WordSwitch",
+    "check_anchors",
+    "check_dictionary",
+    "check_direction",
+]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
 
@@ -137,24 +145,65 @@ def check_anchors(
 def check_dictionary(
     anchors: Anchors, languages: Sequence[str], corpora: Mapping[str, Mapping[str, Corpus]]
 ) -> None:
-    """Refuse a dictionary of which no word stands in the text of its language.
+    """Refuse a dictionary of which no word stands in the text of its language, or one that is of the
+    other direction.
 
     Raises
     ------
     InputError: as said; or the dictionary cannot be read.
     """
     pair, dictionary = anchors.pair(languages), read_dictionary(anchors.dictionary)
-    cut = pre_tokenizers.Punctuation()
-    for language, side in zip(pair, zip(*dictionary.pairs, strict=True), strict=True):
-        known = set(side)
-        for texts in corpora.values():
-            for sentence in texts[language].sentences if language in texts else ():
-                for word in sentence.split():
-                    if word in known or cut.pre_tokenize_str(word)[0][0] in known:
-                        return
-    expected = f"words that stand in the text of {pair[0]} or {pair[1]}"
-    got = f"{len(dictionary)} pairs of which none does"
-    refuse("anchors.dictionary", expected, got, "check languages, direction and case")
+    texts = [
+        itertools.chain.from_iterable(
+            source[language].sentences for source in corpora.values() if language in source
+        )
+        for language in pair
+    ]
+    check_direction(dictionary.pairs, pair, *texts)
+
+
+def check_direction(
+    pairs: Sequence[tuple[str, str]],
+    languages: tuple[str, str],
+    first: Iterable[str],
+    second: Iterable[str],
+) -> None:
+    """Pass if words of a dictionary stand in the texts of their languages, and not twice as many of
+    them in the other's.
+
+    Parameters
+    ----------
+    pairs: a word of the first language and one of the second. first, second: sentences of each.
+
+    Raises
+    ------
+    InputError: as said.
+
+    >>> check_direction([("cat", "chat")], ("eng", "fra"), ["A cat."], ["Un chat."])
+    """
+    sides = [set(side) for side in zip(*pairs, strict=True)]
+    seen = [_seen(text, sides[0] | sides[1]) for text in (first, second)]
+    straight = [len(side & here) for side, here in zip(sides, seen, strict=True)]
+    turned = [len(side & here) for side, here in zip(sides[::-1], seen, strict=True)]
+    if sum(straight) and sum(turned) <= 2 * sum(straight):
+        return
+    expected = f"words of {languages[0]}, each with one of {languages[1]}"
+    got = f"{straight[0]} and {straight[1]} of {len(pairs)} that stand in their texts"
+    if sum(turned):
+        got += f", {turned[0]} and {turned[1]} the other way round"
+    remedy = "exchange its columns, or check languages and case"
+    refuse("anchors.dictionary", expected, got, remedy)
+
+
+def _seen(sentences: Iterable[str], wanted: set[str]) -> set[str]:
+    """Which of these words stand in a text, by themselves or before a mark of punctuation."""
+    cut, found, known = pre_tokenizers.Punctuation(), set[str](), set[str]()
+    for sentence in sentences:
+        for word in sentence.split():
+            if word not in known:
+                known.add(word)
+                found |= {word, cut.pre_tokenize_str(word)[0][0]} & wanted
+    return found
 
 
 class WordSwitch:

@@ -544,7 +544,9 @@ def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
     They are sampled one by one; for pairs of segments, which need sentences that follow each other,
     they are one stretch.
     """
-    kept, rng = np.zeros(n, bool), np.random.default_rng([recipe.seed, *name.encode()])
+    split = next(source.split for source in recipe.sources if source.name == name)
+    begun = [*split.encode()] if split else [recipe.seed, *name.encode()]
+    kept, rng = np.zeros(n, bool), np.random.default_rng(begun)
     size = held_out_size(recipe, n)
     if recipe.units == "nsp":
         start = int(rng.integers(max(1, n - size + 1)))

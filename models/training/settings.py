@@ -51,6 +51,9 @@ class Source:
         of different languages belong together when their ids are equal; without, when their line
         numbers are.
     weight: how much more (or less) often than its size alone says this source is sampled from.
+    split: which of its sentences are held out follows from this text, where it is not empty: sources
+        of different trainings with as many lines then hold out the same. From the recipe's seed and
+        the source's name otherwise.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Source:
     columns: Mapping[str, int] = dataclasses.field(default_factory=dict)
     id_column: int = -1
     weight: float = 1.0
+    split: str = ""
 
     def __post_init__(self) -> None:
         if not self.texts:
@@ -564,6 +568,9 @@ def recipe_settings(recipe: TrainRecipe) -> dict[str, Any]:
     for one in values.get("derived", {}).values():
         if one["seed"] is None:
             del one["seed"]
+    for source in values["sources"]:
+        if not source["split"]:
+            del source["split"]
     for name in ("start", "embeddings"):
         if not values[name]:
             del values[name]

@@ -4,7 +4,7 @@ import numpy as np
 
 KEPT = 60
 SMALL = {
-    "tokens": 256 * 8 * 3,
+    "tokens": 256 * 3,
     "validate_every": 3,
     "save_every": 2,
     "log_every": 2,

@@ -16,6 +16,7 @@ from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = [
     "KeptOrder",
+    "anchors_told",
     "compared_told",
     "differences",
     "findings",
@@ -242,22 +243,40 @@ def compared_told(rows: _Rows) -> str:
 
 
 def _control_told(study: StudyFolder) -> list[str]:
-    told = study.told
-    reached = study.mean(told["control"], "token_alignment", "unaligned")
-    best = study.layers.get(told["control"])
-    if reached is None and best is not None:
-        reached = study.mean(told["control"], "precision_at_1", "unaligned", best.layer)
-    if reached is None:
+    """Of each measure whether the positive control reached what makes a negative finding count."""
+    name, best = study.told["control"], study.layers.get(study.told["control"])
+    reached = {"subwords": study.mean(name, "token_alignment", "unaligned")}
+    if best is not None:
+        reached["sentences"] = study.mean(name, "precision_at_1", "unaligned", best.layer)
+    there = {measure: one.value for measure, one in reached.items() if one is not None}
+    if not there:
         return []
-    return [
-        f"The positive control, {told['control']}, reached {reached.value:.2f}: "
-        + (
-            "an order that is reversed counts against the paper at this size; of an open one "
-            "these seeds cannot tell."
-            if reached.value >= REACHED
-            else "below 0.5, so what is not found here says nothing."
+    enough = [measure for measure, value in there.items() if value >= REACHED]
+    short = [measure for measure in there if measure not in enough]
+    values = " and ".join(f"{value:.2f} by {measure}" for measure, value in there.items())
+    told = [f"The positive control, {name}, reached {values}."]
+    if enough:
+        told.append(
+            f"By {' and '.join(enough)} an order that is reversed counts against the paper at this "
+            "size; of an open one these seeds cannot tell."
         )
-    ]
+    if short:
+        told.append(f"Below 0.5: what is not found by {' and '.join(short)} says nothing.")
+    return [" ".join(told)]
+
+
+def anchors_told(study: StudyFolder) -> list[str]:
+    """A sentence on how many words extra anchors replaced; none where there are none."""
+    said = []
+    for name in study.names:
+        seeds = [s for s in study.scores if (s.encoder, s.quantity) == (name, "words_replaced")]
+        each = [(s.value, s.evidence.of_known) for s in seeds if s.evidence.of_known is not None]
+        if each:
+            whole, known = (100 * float(np.mean(side)) for side in zip(*each, strict=True))
+            said.append(
+                f"{name} {whole:.1f} % of all ({known:.1f} % of those that the dictionary knows)"
+            )
+    return [f"Words replaced: {'; '.join(said)}."] if said else []
 
 
 def verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:

@@ -13,7 +13,12 @@ from crosslens.report.folders.controlled import (
     printed_what,
     title_of,
 )
-from crosslens.report.folders.controlled_findings import findings, kept_order, similarity_told
+from crosslens.report.folders.controlled_findings import (
+    anchors_told,
+    findings,
+    kept_order,
+    similarity_told,
+)
 from crosslens.report.folders.controlled_similarity import (
     CKA,
     average_differences,
@@ -60,7 +65,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told = [f"Tokens until P@1 of subwords is {REACHED}: {'; '.join(reached)}."]
-    told += [*similarity_told(study), *over_layers_told(study)]
+    told += [*anchors_told(study), *similarity_told(study), *over_layers_told(study)]
     return [
         title_of(study.told),
         rows,

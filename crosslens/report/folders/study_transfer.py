@@ -19,6 +19,7 @@ from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
 __all__ = ["COLUMNS", "StudyTransferFolder", "load_study_transfer", "printed_less", "summary"]
 
 _Rows = list[tuple[str, ...]]
+_DEFAULT = "default"  # the condition that Conneau et al. hold the others against
 _LESS = "zero_shot_less_in_language"
 COLUMNS = {
     "zero-shot": (None, True),
@@ -76,6 +77,19 @@ class StudyTransferFolder:
         """Zero-shot less in-language (BZ - BS)."""
         return self.mean(task, name, _LESS)
 
+    def less_default(self, task: str, name: str) -> float | None:
+        """Zero-shot less that of "default", as Conneau et al. print it: a difference of means. None
+        of a study without it, and of Deshpande et al.'s."""
+        both = self.mean(task, name, None), self.mean(task, _DEFAULT, None)
+        if self.told["paper"] == "deshpande" or both[0] is None or both[1] is None:
+            return None
+        return both[0].value - both[1].value
+
+    @property
+    def has_default(self) -> bool:
+        """Whether zero-shot less that of "default" is told."""
+        return self.told["paper"] != "deshpande" and _DEFAULT in self.names
+
     def monolingual_less(self, task: str, name: str) -> Score | None:
         """The same of an encoder of the original alone (MZ - BS)."""
         return self.mean(task, name, "monolingual_less_in_language")
@@ -90,9 +104,10 @@ class StudyTransferFolder:
                 said = " and ".join(
                     f"{kind.capitalize()}'s {_spread(found[kind])}" for kind in found
                 )
+                repeated = " (of several trainings of a condition: no interval)"
                 told.append(
                     f"Over {found['spearman'].n} {over}, alignment of subwords goes with zero-shot less "
-                    f"in-language by {said}."
+                    f"in-language by {said}{repeated if over == 'trainings' else ''}."
                 )
         return told
 
@@ -113,20 +128,29 @@ class StudyTransferFolder:
             if s.task == task and s.condition == "token_alignment" and s.evidence.over == over
         }
 
+    @property
+    def compared(self) -> str:
+        """What the paper's orders are of: Deshpande et al. compare zero-shot less in-language (BZ -
+        BS), Conneau et al. the zero-shot scores."""
+        deshpande = self.told["paper"] == "deshpande"
+        return "zero-shot less in-language" if deshpande else "zero-shot"
+
     def orders(self, task: str) -> _Rows:
-        """Of each two conditions that the paper puts in an order, by how much the first loses less:
-        the difference of zero-shot less in-language, Welch's 95 % interval over trainings, and
-        whether it is found."""
+        """Of each two conditions that the paper puts in an order, by how much the first is above: the
+        difference of what the paper compares, Welch's 95 % interval over trainings, and whether it
+        is found."""
         rows: _Rows = []
         for better, worse in ordered_pairs(self.told.get("order", []), self.names):
-            sides = [self._each_less(task, name) for name in (better, worse)]
+            sides = [self._each(task, name) for name in (better, worse)]
             found = welch(*sides) if min(map(len, sides)) > 1 else None
             rows.append((f"{better} > {worse}", *verdict(found)))
         return rows
 
-    def _each_less(self, task: str, name: str) -> np.ndarray:
-        quantity = f"{self.main[task][0]}_difference"
-        wanted = (task, name, _LESS, self.languages[1], quantity)
+    def _each(self, task: str, name: str) -> np.ndarray:
+        quantity, condition = self.main[task][0], None
+        if self.told["paper"] == "deshpande":
+            quantity, condition = f"{quantity}_difference", _LESS
+        wanted = (task, name, condition, self.languages[1], quantity)
         return np.array(
             [
                 s.value
@@ -201,15 +225,20 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         label = QUANTITIES[quantity].label + (f", as {counted_as} counts" if counted_as else "")
         parts.append(f"{task}: {label} in per cent, means over trainings")
         head = ("condition", "trainings", *COLUMNS, "zero-shot less trained on it (BZ - BS)")
-        rows: _Rows = [(*head, "original alone less it (MZ - BS)", f"{paper}: {printed}")]
+        head = (*head, "original alone less it (MZ - BS)")
+        head += ("zero-shot less default",) if run.has_default else ()
+        rows: _Rows = [(*head, f"{paper}: {printed}")]
         for name in run.names:
             cells = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
             cells += [run.less(task, name), run.monolingual_less(task, name)]
             told = [_percent(one) for one in cells]
+            if run.has_default:
+                less = run.less_default(task, name)
+                told.append("-" if less is None else f"{100 * less:+.1f}")
             n = _trainings(run, task, name)
             rows.append((name, str(n), *told, printed_less(run.told, name, task)))
         orders = run.orders(task)
-        head_of = ("the paper's order", "zero-shot less in-language: difference", "")
+        head_of = ("the paper's order", f"{run.compared}: difference", "")
         parts += [rows, *([[head_of, *orders]] if orders else []), *run.with_alignment(task)]
     return parts
 

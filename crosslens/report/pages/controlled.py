@@ -17,6 +17,7 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     KeptOrder,
+    anchors_told,
     compared_told,
     findings,
     kept_order,
@@ -236,7 +237,7 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
 
 def _told(study: StudyFolder, orders: _Orders, control: str, ladder: KeptOrder | None) -> list[str]:
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
-    told = [text(control)] if control else []
+    told = [text(one) for one in (control, *anchors_told(study)) if one]
     if orders:
         said = [
             f"by {measure} {word}: {join(names, most=3)}"

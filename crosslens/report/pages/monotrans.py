@@ -78,6 +78,10 @@ def monotrans_page(folder: str | Path) -> str:
                 [
                     "Perplexities of languages with vocabularies of their own cannot be compared.",
                     *_repeated(steps, as_table(config.get("chosen"))),
+                    *(
+                        f"{text(name)} was lost: {text(str(why))}."
+                        for name, why in as_table(config.get("lost")).items()
+                    ),
                 ],
                 [],
                 "Nothing was measured in this run.",

@@ -139,16 +139,20 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
 def _table(run: StudyTransferFolder, task: str) -> str:
     paper = PAPERS[run.told["paper"]]
     printed = "BZ − BS" if run.told["paper"] == "deshpande" else "less Default, mean of 3"
-    head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS", "alignment", f"{paper}: {printed}"]
+    head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"]
+    head += ["less default"] if run.has_default else []
+    head += ["alignment", f"{paper}: {printed}"]
     rows = []
     for name in run.names:
         scores = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
         scores += [run.less(task, name), run.monolingual_less(task, name)]
-        aligned = run.told["alignment"].get(name)
+        less, aligned = run.less_default(task, name), run.told["alignment"].get(name)
+        beside = ["–" if less is None else f"{100 * less:+.1f}".replace("-", "−")]
         rows.append(
             [
                 named(name),
                 *map(value_cell, scores),
+                *(beside if run.has_default else []),
                 "–" if aligned is None else f"{aligned:.2f}",
                 text(printed_less(run.told, name, task).replace("-", "−")),
             ]
@@ -156,8 +160,9 @@ def _table(run: StudyTransferFolder, task: str) -> str:
     caption = (
         "Means over trainings with 95 % intervals. BZ: zero-shot on the copy; BS: trained on the copy; "
         "MZ: an encoder of the original alone, zero-shot."
+        + (" Less default: zero-shot less that of default." if run.has_default else "")
     )
     orders = [[text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in run.orders(task)]
-    about = "By how much less is lost zero-shot, with Welch's 95 % interval over trainings."
+    about = f"Differences of {run.compared}, with Welch's 95 % interval over trainings."
     compared = table(about, ["The paper's order", "Difference", ""], orders) if orders else ""
     return table(caption, head, rows) + compared

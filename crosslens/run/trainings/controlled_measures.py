@@ -47,7 +47,7 @@ def measure(
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
     of subwords where the languages have ids of their own; overlap of the texts' subwords; which
     share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
-    the second language is derived.
+    the second language is derived; how many words are replaced where there are extra anchors.
     """
     from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.settings import resolve
@@ -75,6 +75,11 @@ def measure(
         scores += _token_scores(model, vocabularies, counts, fields)
     if recipe.vocabulary.copies:
         scores += _overlap_scores(counts, fields)
+    if recipe.anchors.dictionary:
+        told = read_json(run / "anchors.json", dict[str, Any])
+        value, n = told["of_words"], told["words"]
+        details = {"of_known": told["of_known"]}
+        scores.append(Score(**fields, quantity="words_replaced", value=value, n=n, details=details))
     if (derivation := recipe.derived.get(y.language)) is not None:
         scores += _order_scores(run, recipe, derivation, fields)
     return scores

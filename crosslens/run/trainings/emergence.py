@@ -147,13 +147,17 @@ def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str
 
 
 def split_rows(
-    lines: Sequence[str], seed: int, words: tuple[int, int] = _WORDS
+    lines: Sequence[str],
+    seed: int,
+    words: tuple[int, int] = _WORDS,
+    may: Sequence[bool] | None = None,
 ) -> tuple[list[int], list[int]]:
     """Which lines are kept for the end and which are for training: the first of equal ones.
 
     Parameters
     ----------
     words: the fewest and the most words of a line that is kept.
+    may: for each line whether it may be kept; None where all may.
 
     Raises
     ------
@@ -161,7 +165,11 @@ def split_rows(
     """
     first = {line: i for i, line in reversed(list(enumerate(lines))) if line}
     different = sorted(first.values())
-    fit = [i for i in different if words[0] <= len(lines[i].split()) <= words[1]]
+    fit = [
+        i
+        for i in different
+        if words[0] <= len(lines[i].split()) <= words[1] and (may is None or may[i])
+    ]
     if len(fit) < 2 * _KEPT:
         least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
         refuse("text", least, str(len(fit)), "give more text, a sentence per line")

@@ -22,8 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.errors import TrainingError
 from crosslens.files import read_json, refuse_begun
 from crosslens.models.training.settings import TrainRecipe
+from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.shared import held_out_scores, text_settings
 from crosslens.score import Score, format_value, read_scores
@@ -56,7 +58,8 @@ def run_monotrans(
     ------
     InputError: texts or settings are not what is needed, of any step: it is said before the first.
     OutputError: the folder holds a run (without ``resume``), or another one.
-    TrainingError: a loss is not a number any more; the last checkpoint is kept.
+    TrainingError: a loss is not a number any more, in step 1 or in all repeats of a language; the
+        last checkpoint is kept.
     """
     from crosslens.models.machine.distributed import join_world
     from crosslens.models.training.masked_lm import train
@@ -78,20 +81,38 @@ def run_monotrans(
                 held.enter_context(run.open())
         if finished:
             return folder
+        lost = dict[str, str]()
         for name, recipe in recipes.items():
-            train(recipe, folder / name, resume=True, device=device, parallel=parallel)
+            try:
+                train(recipe, folder / name, resume=True, device=device, parallel=parallel)
+            except TrainingError as error:
+                lost[name] = str(error)
+                others = [one for one in _repeats(name, recipes) if one not in lost]
+                if not others:  # step 1, or all trainings of a language
+                    raise
+                say(f"{name} is lost, {len(others)} of its repeats are left: {error}")
         with world.together():
             if world.first:
                 scores = [
                     score
                     for name, recipe in recipes.items()
+                    if name not in lost
                     for score in held_out_scores(name, recipe, folder / name, world.device)
                 ]
                 chosen = _chosen(scores)
                 _join(["step-1", *chosen.values()], folder)
-                run.note(versions=versions(), chosen=chosen, trained=trained_rows(folder, chosen))
+                trained = trained_rows(folder, chosen)
+                run.note(versions=versions(), chosen=chosen, trained=trained, lost=lost)
                 run.finish(scores)
     return folder
+
+
+def _repeats(name: str, recipes: Mapping[str, TrainRecipe]) -> list[str]:
+    """The trainings of the language that one of them is of; of step 1 it alone."""
+    mine = recipes[name].languages
+    return [one for one, recipe in recipes.items() if one == name or (
+        recipe.start and recipes[name].start and recipe.languages == mine
+    )]  # fmt: skip
 
 
 def _gains(scores: Iterable[Score]) -> dict[str, float]:
@@ -185,8 +206,9 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
     """Which trainings of step 2 went into the model, and how many learnt nothing; where there is
     something to say."""
     gains, chosen = _gains(scores), config.get("chosen") or {}
-    second = [name for name in gains if name != "step-1"]
-    lost = [name for name in second if not gains[name] > 0]
+    diverged = dict(config.get("lost") or {})
+    second = [*(name for name in gains if name != "step-1"), *diverged]
+    lost = [name for name in second if name in diverged or not gains[name] > 0]
     told = []
     if len(second) > len(chosen):
         names = ", ".join(f"{name} ({gains[name]:.2f} nats)" for name in chosen.values())
@@ -194,6 +216,6 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
     if lost:
         told.append(
             f"{len(lost)} of {len(second)} trainings of step 2 did not converge: no better than a "
-            f"unigram model ({', '.join(lost)})."
+            f"unigram model, or their loss was no number any more ({', '.join(lost)})."
         )
     return told

@@ -379,7 +379,8 @@ def _means(scores: Sequence[Score], task: str) -> Iterator[Score]:
 
 def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
     """Of alignment with zero-shot less in-language, over conditions (means over trainings), as the
-    paper has it, and over trainings."""
+    paper has it; and over trainings, without an interval: those of one condition are repetitions,
+    and no points of their own."""
     original, copy = study.languages
     for task in _tasks(scores):
         less = [
@@ -400,7 +401,11 @@ def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
             fields = {"task": task, "condition": "token_alignment", "source": original}
             details = {"of": mine[0].quantity, "over": over} if mine else {}
             for kind in ("spearman", "pearson") if mine else ():
-                yield correlation_score(kind, points, {**fields, "target": copy}, details)
+                found = correlation_score(kind, points, {**fields, "target": copy}, details)
+                if over == "trainings":
+                    told = {k: v for k, v in (found.details or {}).items() if k != "p"}
+                    found = dataclasses.replace(found, low=None, high=None, details=told)
+                yield found
 
 
 def _called(score: Score) -> str:

@@ -10,7 +10,7 @@ from toy_texts import _OTHER, _WORDS, prepared, toy_recipe, weights, write_lines
 
 from crosslens.errors import InputError
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
-from crosslens.models.training.anchors import Anchors
+from crosslens.models.training.anchors import Anchors, check_direction
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, resolve, with_overrides
@@ -184,8 +184,18 @@ def test_what_does_not_go_with_anchors_is_refused(tmp_path, changes, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_dictionary_of_the_other_direction_is_refused():
+    english, french = ["A cat eats, and a dog sleeps."], ["Un chat mange, et un chien dort."]
+    pairs = [("cat", "chat"), ("dog", "chien"), ("sleeps", "dort")]
+    check_direction(pairs, ("eng", "fra"), english, french)
+    turned = [(b, a) for a, b in pairs]
+    with pytest.raises(InputError, match="0 and 0 of 3 .*, 3 and 3 the other way round; exchange"):
+        check_direction(turned, ("eng", "fra"), english, french)
+    check_direction([("a", "a"), *pairs[:1]], ("eng", "fra"), english, french)  # the same both ways
+
+
 def test_a_dictionary_without_a_known_word_is_refused(tmp_path):
-    with pytest.raises(InputError, match="anchors.dictionary: expected words that stand in the te"):
+    with pytest.raises(InputError, match="anchors.dictionary: expected words of eng, each with"):
         train(recipe_with(tmp_path, [("Cat", "Ket"), ("tree", "boom")]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     # one side is enough

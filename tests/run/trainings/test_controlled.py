@@ -574,11 +574,12 @@ def natural(settings, tmp_path_factory):
 def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
     run = train("conneau-anchors", tmp_path / "run", seeds=1, settings=natural).folder
     scores = [s for s in read_scores(run / "scores.jsonl") if s.seed == 0]
-    assert {s.encoder for s in scores} == {"none", "default", "extra"}
+    assert {s.encoder for s in scores} == {"none", "default-anchors", "default", "extra"}
     assert {s.quantity for s in scores} == {
         "precision_at_1",
         "linear_cka",
         "debiased_linear_cka",
+        "words_replaced",
     }
     assert {(s.source, s.target) for s in scores} == {("eng", "nld"), ("nld", "eng")}
     kept = [(run / "text" / f"kept{side}.txt").read_text().splitlines() for side in ("", "-pair")]
@@ -588,8 +589,19 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
     assert 0 < told["of_words"] <= 0.15
     asked = json.loads((run / "config.json").read_text())["asked"]["settings"]
     assert asked["pair"] == natural["pair"] and asked["dictionary"] == natural["dictionary"]
+    (replaced,) = [s for s in scores if s.quantity == "words_replaced"]
+    assert (replaced.encoder, replaced.value, replaced.n) == (
+        "extra",
+        told["of_words"],
+        told["words"],
+    )
+    said = f"Words replaced: extra {100 * told['of_words']:.1f} % of all"
+    assert any(said in str(part) for part in summary(run))
     page = write_report(run).read_text()
-    assert "extra &gt; default" in page and "Default anchors" not in page  # as we call them
+    assert said in page and "extra &gt; default" in page
+    assert "Default anchors" not in page  # as we call them
+    recipes = training_recipes("conneau-anchors", natural)
+    assert recipes["extra"].vocabulary == recipes["default"].vocabulary  # one, as the paper's
 
 
 def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
@@ -661,7 +673,7 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
         ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
         ("deshpande-pairs", {"scale": "big"}, "scale: expected small or paper, got 'big'"),
         ("deshpande-pairs", {"scale": "paper", "model": 64}, "model: expected none with scale=p"),
-        ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 2048 up, got 10"),
+        ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 256 up, got 10"),
         ("deshpande-pairs", {"sharing": "sep=all"}, "sharing: expected what the conditions of"),
         ("deshpande-pairs", {"anchors.rate": 0.2}, "anchors.rate: expected what the conditions"),
         ("deshpande-corpora", {"other": ""}, "other: expected a file, a sentence per line, got n"),
