@@ -1,7 +1,7 @@
 """An encoder with the vocabulary of another language."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from crosslens.corpus import Corpus, as_corpus, check_parallel, open_text
 from crosslens.errors import refuse
 
 __all__ = ["transplant"]
+
+_MANY = 0.2  # share of a dictionary's words that stand in a text of their language, at least
 
 
 def transplant(
@@ -98,7 +100,7 @@ def transplant(
         out,
         by=by,
         size=size,
-        pairs=_pairs(dictionary, links, parallel),
+        pairs=_pairs(dictionary, links, parallel, corpus),
         tokens=tokens,
         seed=seed,
         device=device,
@@ -111,6 +113,7 @@ def _pairs(
     dictionary: str | Path | None,
     links: str | Path | None,
     parallel: Mapping[str, str | Path] | None,
+    text: Corpus,
 ) -> dict[tuple[str, str], float] | None:
     """Pairs of words with their weights, from a dictionary or from links; None without both."""
     from crosslens.alignment.words.links import read_pharaoh
@@ -121,6 +124,7 @@ def _pairs(
         refuse("--links", expected, "something else", "give one of the two")
     if dictionary is not None:
         found = read_dictionary(dictionary)
+        _check_direction("--dictionary", found.pairs, text)
         weights = found.scores or [1.0] * len(found)
         return dict(zip(map(tuple, found.pairs), weights, strict=True))  # type: ignore[arg-type]
     if links is None or parallel is None:
@@ -133,12 +137,32 @@ def _pairs(
             str(len(texts)),
             "give two",
         )
+    if text.language not in ("und", [*texts][1]):
+        expected = f"two texts, the second in {text.language}, as --text"
+        refuse("--parallel", expected, " and ".join(texts), "exchange them")
     read = read_pharaoh(links)
     if check_parallel(texts) != read.sentences:
         got = f"{read.sentences} lines of links"
         refuse("--links", "a line for each pair of sentences", got, "give those of this text")
     old, new = ([line.split() for line in one.sentences] for one in texts.values())
-    words = ((s, i, j) for s, i, j in read.sure.tolist() if i < len(old[s]) and j < len(new[s]))
-    return {
-        pair: float(n) for pair, n in Counter((old[s][i], new[s][j]) for s, i, j in words).items()
-    }
+    for s, i, j in read.sure.tolist():
+        if i >= len(old[s]) or j >= len(new[s]):
+            expected = f"words 0-0 to {len(old[s]) - 1}-{len(new[s]) - 1}"
+            remedy = "give the links of this text, in this direction"
+            refuse(f"{links}:{s + 1}", expected, f"{i}-{j}", remedy)
+    counted = Counter((old[s][i], new[s][j]) for s, i, j in read.sure.tolist())
+    _check_direction("--links", [*counted], text)
+    return {pair: float(n) for pair, n in counted.items()}
+
+
+def _check_direction(name: str, pairs: Sequence[tuple[str, str]], text: Corpus) -> None:
+    """Refuse pairs whose first words are those of the new language's text."""
+    from crosslens.models.training.anchors import words_seen
+
+    sides = [set(side) for side in zip(*pairs, strict=True)]
+    seen = words_seen(text.sentences, set().union(*sides))
+    shares = [len(side & seen) / len(side) for side in sides]
+    if shares[0] > _MANY and shares[0] > 2 * shares[1]:
+        expected = f"the encoder's language first, then that of the text ({text.language})"
+        got = f"{100 * shares[0]:.0f} % of the first words in it, {100 * shares[1]:.0f} % of the second"
+        refuse(name, expected, got, "exchange the two sides")

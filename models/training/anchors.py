@@ -32,6 +32,7 @@ __all__ = [
     "check_anchors",
     "check_dictionary",
     "check_direction",
+    "words_seen",
 ]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
@@ -182,7 +183,7 @@ def check_direction(
     >>> check_direction([("cat", "chat")], ("eng", "fra"), ["A cat."], ["Un chat."])
     """
     sides = [set(side) for side in zip(*pairs, strict=True)]
-    seen = [_seen(text, sides[0] | sides[1]) for text in (first, second)]
+    seen = [words_seen(text, sides[0] | sides[1]) for text in (first, second)]
     straight = [len(side & here) for side, here in zip(sides, seen, strict=True)]
     turned = [len(side & here) for side, here in zip(sides[::-1], seen, strict=True)]
     if sum(straight) and sum(turned) <= 2 * sum(straight):
@@ -195,8 +196,12 @@ def check_direction(
     refuse("anchors.dictionary", expected, got, remedy)
 
 
-def _seen(sentences: Iterable[str], wanted: set[str]) -> set[str]:
-    """Which of these words stand in a text, by themselves or before a mark of punctuation."""
+def words_seen(sentences: Iterable[str], wanted: set[str]) -> set[str]:
+    """Which of these words stand in a text, by themselves or before a mark of punctuation.
+
+    >>> sorted(words_seen(["Un chat, un chien."], {"chat", "chien", "cat"}))
+    ['chat', 'chien']
+    """
     cut, found, known = pre_tokenizers.Punctuation(), set[str](), set[str]()
     for sentence in sentences:
         for word in sentence.split():

@@ -31,6 +31,7 @@ __all__ = ["TOLD", "transplants_page"]
 
 TOLD = "transplant.json"
 """The file in an encoder's folder that says how its vocabulary was made."""
+_SAME = ("encoder", "text", "seed", "subwords")  # by which perplexities can be compared
 _ELSEWHERE = ("rows", "learnt", "kind", "asked")  # not among the settings
 
 
@@ -139,9 +140,12 @@ def _said(name: str, one: _Learnt) -> str:
 
 def _notes(shown: dict[str, _Told]) -> list[str]:
     """Why perplexities may not be compared."""
-    if len({(told["text"], told["subwords"]) for told in shown.values()}) == 1:
+    if len({tuple(str(dict(told).get(name)) for name in _SAME) for told in shown.values()}) == 1:
         return []
-    return ["These are vocabularies of different texts or sizes: perplexities cannot be compared."]
+    return [
+        "These differ in their encoder, text, seed or number of subwords, so in what is held out or in "
+        "how it is divided: their perplexities cannot be compared."
+    ]
 
 
 def _rows(shown: dict[str, _Told]) -> str:

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, ElectraConfig, ElectraForPreTraining
 
+import crosslens as cl
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
 from crosslens.errors import CrosslensError
@@ -240,6 +241,31 @@ def test_the_command_takes_links_of_a_parallel_text(tmp_path, capsys):
     assert told["subwords"] == 300 and told["combined"] > 0
     assert main([*line[:-1], "--dictionary", str(tmp_path / "links"), "--quiet"]) == 2
     assert "--links: expected a dictionary, or links" in capsys.readouterr().err
+    other = [*line[:-1], "--out", str(tmp_path / "again"), "--quiet"]
+    (tmp_path / "links").write_text("0-0 1-1 2-3\n" * 3, encoding="utf-8")
+    assert main(other) == 2
+    assert "links:1: expected words 0-0 to 2-2, got 2-3" in capsys.readouterr().err
+    at = other.index("--parallel") + 1
+    other[at : at + 2] = other[at : at + 2][::-1]
+    assert main(other) == 2
+    assert "expected two texts, the second in fra, as --text" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_dictionary_whose_columns_are_exchanged_is_refused(tmp_path):
+    words = {word for line in FRENCH for word in line.split() if word.isalpha()}
+    lines = [f"{word} x{n}" for n, word in enumerate(sorted(words)[:40])]
+    (tmp_path / "fr-en.txt").write_text("\n".join(lines), encoding="utf-8")
+    told = {"by": "translation", "size": 300, "dictionary": tmp_path / "fr-en.txt"}
+    with pytest.raises(
+        CrosslensError, match=r"--dictionary: expected the encoder's language first"
+    ):
+        cl.transplant(TINY, FRENCH, tmp_path / "fra", language="fra", **told)
+    assert not (tmp_path / "fra").exists()
+    turned = [" ".join(line.split()[::-1]) for line in lines]
+    (tmp_path / "en-fr.txt").write_text("\n".join(turned), encoding="utf-8")
+    told["dictionary"] = tmp_path / "en-fr.txt"
+    cl.transplant(TINY, FRENCH, tmp_path / "fra", language="fra", **told)
 
 
 def test_weights_that_a_folder_lacks_are_refused(tmp_path):
