@@ -39,12 +39,16 @@ from crosslens.models.network.adapters import BOTTLENECK
 from crosslens.models.training.settings import Source, TrainRecipe, with_overrides
 from crosslens.recipes.small_bert import absolute_texts, language_files, small_bert
 
-__all__ = ["VARIANTS", "asked_anywhere", "monotrans"]
+__all__ = ["OWNED", "VARIANTS", "asked_anywhere", "monotrans"]
 
 VARIANTS = ("token", "positions", "noise", "adapters")
 """In the paper's order: each has what those before it have."""
 
-_OWN = ("source", "target", "variant", "model", "tokens", "times")
+OWNED = ("segment", "norm", "transform")
+"""Parts that the paper counts to the body by our reading, and that ``own`` gives to each language: the
+segments and the norm of the embeddings, and the head's transform."""
+
+_OWN = ("source", "target", "variant", "model", "tokens", "times", "own")
 # what the steps and the variants decide
 _FIXED = ("sources", "sharing", "start", "derived", "anchors", "encoder.special_table")
 _FIXED_TOO = ("encoder.cls_position", "encoder.noise", "vocabulary.mode", "batch_languages")
@@ -58,8 +62,9 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     ----------
     settings: ``source`` and ``target``, each "LANGUAGE:FILE", several targets separated by commas;
         ``variant``, ``model`` (width, a multiple of 32; 128), ``tokens`` (of each step; 4 M),
-        ``times`` (how often each target is learnt; 1), and
-        settings of the recipes of all steps. "encoder.adapters" is that of step 2 alone.
+        ``times`` (how often each target is learnt; 1), ``own`` (further parts that each language has
+        of its own and learns in step 2, of :data:`OWNED`, separated by commas; none), and settings of
+        the recipes of all steps. "encoder.adapters" is that of step 2 alone.
     place: the run's folder, where the later steps find the first one's model.
 
     Raises
@@ -78,6 +83,7 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
             refuse(name, "what the steps and the variant leave open", name, "leave it out")
     files = _texts(settings)
     times = check_positive_int(settings.get("times", 1), "times")
+    owned = _owned(settings.get("own", ""))
     changes = {name: value for name, value in settings.items() if name not in _OWN}
     bottleneck = changes.pop("encoder.adapters", BOTTLENECK if variant == "adapters" else 0)
     if (variant == "adapters") != bool(bottleneck):
@@ -88,6 +94,7 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     if variant != "token":
         shape = dataclasses.replace(base.encoder, cls_position=False)
         base = dataclasses.replace(base, sharing="sep=token,position", encoder=shape)
+    base = dataclasses.replace(base, sharing=",".join([base.sharing, *owned]))
     first = with_overrides(base, changes)
     start, made = str(Path(place) / "step-1" / "model"), {"step-1": first}
     sharing = first.sharing + (",adapters" if bottleneck else "")
@@ -100,6 +107,13 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
             name = f"step-2/{language}" + (f"-{number + 1}" if times > 1 else "")
             made[name] = dataclasses.replace(step, seed=step.seed + number)
     return made
+
+
+def _owned(told: Any) -> list[str]:
+    names = [one.strip() for one in told.split(",")] if isinstance(told, str) and told else []
+    if told and (not names or not {*names} <= {*OWNED}):
+        refuse("own", f"some of {', '.join(OWNED)}, by commas", repr(told), "leave the others out")
+    return [part for part in OWNED if part in names]
 
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:

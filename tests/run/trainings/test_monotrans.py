@@ -310,6 +310,27 @@ def test_all_systems_hold_out_the_same_sentences_of_a_text(asked):
     assert held_out(monotrans({**told, "seed": 4})["step-1"]) != held_out(first)
 
 
+def test_further_parts_are_each_languages_own_where_that_is_asked(asked, tmp_path):
+    """Segments, norm and transform of the target move in step 2, those of the source and the body do
+    not; in step 3 none of them does."""
+    run = run_monotrans(
+        monotrans({**asked, "own": "transform, norm,segment"}, tmp_path / "run"),
+        tmp_path / "run",
+        device="cpu",
+    )
+    first, second, joined = (weights(run / name) for name in ("step-1", "step-2/nld", "."))
+    parts = ("segment", "norm", "transform")
+    assert all(torch.equal(second[name], one) for name, one in first.items() if name in second)
+    for part in parts:
+        names = [n for n in joined if f"{part}.own_" in n]
+        assert {"own_eng", "own_nld"} <= {n.split(f"{part}.")[1].split(".")[0] for n in names}, part
+    rows = {row[0]: row[1:] for row in summary(run)[0]}
+    assert all(rows[part][1] != "-" for part in parts), rows
+    assert rows["segment"][2] == rows["norm"][2] == "-"
+    plain = monotrans({**asked, "own": ""}, tmp_path / "other")
+    assert plain["step-2/nld"].sharing == "sep=token,position,adapters"
+
+
 @pytest.mark.parametrize("batch", [1024, 4096, 8192])
 def test_tokens_are_tokens_whatever_a_batch_has(batch):
     told = {"source": "eng:e.txt", "target": "fra:f.txt", "tokens": 1e6, "batch_tokens": batch}
@@ -478,6 +499,7 @@ def test_a_checkpoint_of_step_2_is_an_encoder_of_both_languages(finished):
         ({"encoder.cls_position": True}, "encoder.cls_position: expected what the steps"),
         ({"variant": "token", "encoder.adapters": 4}, "encoder.adapters: expected some units with"),
         ({"variants": "token"}, "variants: expected a setting of TrainRecipe"),
+        ({"own": "norm,token"}, "own: expected some of segment, norm, transform"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(asked, changes, told):
