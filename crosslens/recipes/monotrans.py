@@ -64,7 +64,8 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
         ``variant``, ``model`` (width, a multiple of 32; 128), ``tokens`` (of each step; 4 M),
         ``times`` (how often each target is learnt; 1), ``own`` (further parts that each language has
         of its own and learns in step 2, of :data:`OWNED`, separated by commas; none), and settings of
-        the recipes of all steps. "encoder.adapters" is that of step 2 alone.
+        the recipes of all steps. "encoder.adapters" and "encoder.adapter_norms" are those of step 2
+        alone.
     place: the run's folder, where the later steps find the first one's model.
 
     Raises
@@ -95,6 +96,7 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
         shape = dataclasses.replace(base.encoder, cls_position=False)
         base = dataclasses.replace(base, sharing="sep=token,position", encoder=shape)
     base = dataclasses.replace(base, sharing=",".join([base.sharing, *owned]))
+    norms = changes.pop("encoder.adapter_norms", False)
     first = with_overrides(base, changes)
     start, made = str(Path(place) / "step-1" / "model"), {"step-1": first}
     sharing = first.sharing + (",adapters" if bottleneck else "")
@@ -102,7 +104,8 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
         told = {"name": f"monotrans-{language}", "sharing": sharing, "start": start}
         own = (Source(name="text", texts={language: path}, split=first.sources[0].split),)
         step = dataclasses.replace(first, sources=own)
-        step = with_overrides(step, {**told, "encoder.adapters": bottleneck})
+        adapters = {"encoder.adapters": bottleneck, "encoder.adapter_norms": norms}
+        step = with_overrides(step, {**told, **adapters})
         for number in range(times):
             name = f"step-2/{language}" + (f"-{number + 1}" if times > 1 else "")
             made[name] = dataclasses.replace(step, seed=step.seed + number)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["BOTTLENECK", "Adapter", "LayerAdapters"]
+__all__ = ["BOTTLENECK", "Adapter", "LayerAdapters", "Rescaling"]
 
 BOTTLENECK = 64  # units; Houlsby et al. 2019
 _STD = 1e-3
@@ -43,6 +43,24 @@ class Adapter(nn.Module):
         self.up.bias.zero_()
 
 
+class Rescaling(nn.Module):
+    """``x * weight + bias``, the identity at first, to the bit. After a layer norm that stands still it
+    is what training the norm's own weight and bias would be.
+
+    Parameters
+    ----------
+    d: width of x.
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., d) -> (..., d)."""
+        return x * self.weight + self.bias
+
+
 class LayerAdapters(nn.Module):
     """The two adapters of a transformer layer: on what its attention gives and on what its
     feed-forward block gives, before each is added to the layer's own input.
@@ -50,8 +68,17 @@ class LayerAdapters(nn.Module):
     Parameters
     ----------
     d, bottleneck: as for :class:`Adapter`.
+    norms: whether the layer's two norms are rescaled as well. Houlsby et al. 2019 train them.
     """
 
-    def __init__(self, d: int, bottleneck: int = BOTTLENECK) -> None:
+    def __init__(self, d: int, bottleneck: int = BOTTLENECK, norms: bool = False) -> None:
         super().__init__()
         self.attention, self.ffn = Adapter(d, bottleneck), Adapter(d, bottleneck)
+        self.norms = norms
+        if norms:
+            self.attention_norm, self.ffn_norm = Rescaling(d), Rescaling(d)
+
+    def become_identity(self) -> None:
+        """Let all outputs be the inputs, to the bit, as the norms' are at first."""
+        self.attention.become_identity()
+        self.ffn.become_identity()

@@ -165,9 +165,12 @@ class Layer(nn.Module):
             h, mixed = h[places >= 0], mixed[places >= 0]
         added = dropout(self.attention_output(mixed), self.rate, self.training)
         h = self.attention_norm(h + (added if adapters is None else adapters.attention(added)))
+        if adapters is not None and adapters.norms:
+            h = adapters.attention_norm(h)
         wide = self.ffn_out(self.activation(self.ffn_in(h)))
         added = dropout(wide, self.rate, self.training)
-        return self.ffn_norm(h + (added if adapters is None else adapters.ffn(added)))
+        h = self.ffn_norm(h + (added if adapters is None else adapters.ffn(added)))
+        return adapters.ffn_norm(h) if adapters is not None and adapters.norms else h
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float) -> Tensor:
@@ -233,13 +236,15 @@ class Encoder(nn.Module):
         )
         self.noise, self.recompute = config.noise, False
 
-    def add_adapters(self, bottleneck: int, owned: bool) -> None:
+    def add_adapters(self, bottleneck: int, owned: bool, norms: bool = False) -> None:
         """Give every layer adapters of ``bottleneck`` units: one pair for all languages, or
-        (``owned``) for each."""
-        self.config = dataclasses.replace(self.config, adapters=bottleneck)
+        (``owned``) for each; with ``norms`` they rescale the layer's norms, too."""
+        self.config = dataclasses.replace(self.config, adapters=bottleneck, adapter_norms=norms)
         self.adapters = nn.ModuleList(
             PerLanguage(
-                lambda _: LayerAdapters(self.config.hidden_size, bottleneck), self.languages, owned
+                lambda _: LayerAdapters(self.config.hidden_size, bottleneck, norms),
+                self.languages,
+                owned,
             )
             for _ in self.layers
         )
@@ -426,7 +431,8 @@ class MaskedLM(nn.Module):
             self._build()
             initialise(self, config)
             if config.adapters:  # last: the other weights are those of a model without them
-                self.encoder.add_adapters(config.adapters, self.plan.owned("adapters"))
+                owned = self.plan.owned("adapters")
+                self.encoder.add_adapters(config.adapters, owned, config.adapter_norms)
 
     def _build(self) -> None:
         config, languages, plan, d = self.config, self.languages, self.plan, self.config.hidden_size

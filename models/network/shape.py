@@ -8,7 +8,7 @@ from crosslens.models.training.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
 
-_LATER = ("adapters", "cls_position", "embedding_size", "noise", "special_table")
+_LATER = ("adapter_norms", "adapters", "cls_position", "embedding_size", "noise", "special_table")
 
 _CHOICES = {
     "head": ("transform", "plain"),
@@ -55,6 +55,7 @@ class EncoderConfig:
     adapters: units of the adapters that each layer has after its attention and after its
         feed-forward block (:mod:`crosslens.models.network.adapters`; 64 in Houlsby et al. 2019);
         0 for none.
+    adapter_norms: the adapters rescale the layer's norms, too, which Houlsby et al.'s program trains.
     cls_position: False leaves [CLS], the token at position 0, without position and segment
         embedding (Artetxe et al. 2020, § 4.2).
     noise: standard deviation of what is added to token, position and segment embeddings in training
@@ -88,6 +89,7 @@ class EncoderConfig:
     noise: float = 0.0
     special_table: bool = False
     embedding_size: int = 0
+    adapter_norms: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(self, "encoder.")
@@ -100,6 +102,9 @@ class EncoderConfig:
                 str(self.heads),
                 "change one of the two",
             )
+        if self.adapter_norms and not self.adapters:
+            remedy = "give adapters their units, or leave it out"
+            refuse("encoder.adapter_norms", "false without adapters", "true", remedy)
 
     @property
     def token_size(self) -> int:

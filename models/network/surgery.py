@@ -406,6 +406,7 @@ def add_adapters(
     bottleneck: int = BOTTLENECK,
     *,
     languages: Iterable[str] | None = None,
+    norms: bool = False,
     seed: int = 0,
 ) -> None:
     """Give each language adapters of its own in every layer of a model that has none.
@@ -415,6 +416,7 @@ def add_adapters(
     bottleneck: their units.
     languages: whose adapters are to be trained, and so begin near the identity; those of the others
         are the identity, to the bit. None means all.
+    norms: whether they rescale the layers' norms as well.
     seed: of the first weights.
 
     Raises
@@ -435,19 +437,18 @@ def add_adapters(
     if unknown := sorted(wanted - set(model.languages)):
         known = f"some of {', '.join(model.languages)}"
         refuse("languages", known, ", ".join(unknown), "name languages that the model has")
-    config = dataclasses.replace(model.config, adapters=bottleneck)
+    config = dataclasses.replace(model.config, adapters=bottleneck, adapter_norms=norms)
     plan = model.plan
     model.plan = dataclasses.replace(plan, separate=plan.separate | {"adapters"})
     device = next(model.parameters()).device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model.encoder.add_adapters(bottleneck, owned=True)
+        model.encoder.add_adapters(bottleneck, owned=True, norms=norms)
     model.config = config
     for modules in model.encoder.adapters.to(device):
         for language in set(model.languages) - wanted:
             pair = cast(LayerAdapters, cast(PerLanguage, modules).of(language))
-            pair.attention.become_identity()
-            pair.ffn.become_identity()
+            pair.become_identity()
 
 
 @torch.no_grad()

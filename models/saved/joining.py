@@ -65,7 +65,9 @@ def join_languages(base: str | Path, others: Sequence[str | Path]) -> tuple[Mask
         mine = Vocabularies(theirs.mode, own, tables, sizes)
         vocabularies = join_vocabularies(vocabularies, mine)
         if other.config.adapters and not model.config.adapters:
-            add_adapters(model, other.config.adapters, languages=[])
+            add_adapters(
+                model, other.config.adapters, languages=[], norms=other.config.adapter_norms
+            )
         for language in new:
             plug_in(model, language, _with_adapters(other, model), language)
     return model, vocabularies
@@ -120,5 +122,5 @@ def _differing(first: dict[str, torch.Tensor], other: MaskedLM) -> list[str]:
 def _with_adapters(donor: MaskedLM, model: MaskedLM) -> MaskedLM:
     """The donor; where it has no adapters and the model has, with such as are the identity."""
     if model.config.adapters and not donor.config.adapters:
-        add_adapters(donor, model.config.adapters, languages=[])
+        add_adapters(donor, model.config.adapters, languages=[], norms=model.config.adapter_norms)
     return donor

@@ -56,7 +56,7 @@ def check_start(recipe: TrainRecipe) -> None:
 
 def _check_shape(recipe: TrainRecipe, model: MaskedLM) -> None:
     """All numbers but the vocabulary's are the start's; adapters may be added."""
-    free = {"vocab_size"} | ({"adapters"} if not model.config.adapters else set())
+    free = {"vocab_size"} | (set() if model.config.adapters else {"adapters", "adapter_norms"})
     for field in dataclasses.fields(model.config):
         there, mine = (getattr(config, field.name) for config in (model.config, recipe.encoder))
         if field.name not in free and there != mine:
@@ -92,11 +92,20 @@ def started_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
     model, _ = load_model(recipe.start)
     (language,) = recipe.languages
     size, units = vocabularies.sizes[language], model.config.adapters
-    shape = dataclasses.replace(recipe.encoder, vocab_size=size, adapters=units)
+    norms = model.config.adapter_norms
+    shape = dataclasses.replace(
+        recipe.encoder, vocab_size=size, adapters=units, adapter_norms=norms
+    )
     own = int(np.random.SeedSequence([recipe.seed, *language.encode()]).generate_state(1)[0])
     alone = MaskedLM(shape, own, languages=(language,), plan=model.plan)
     plug_in(model, language, alone)
     if recipe.encoder.adapters and not units:
-        add_adapters(model, recipe.encoder.adapters, languages=[language], seed=recipe.seed)
+        add_adapters(
+            model,
+            recipe.encoder.adapters,
+            languages=[language],
+            norms=recipe.encoder.adapter_norms,
+            seed=recipe.seed,
+        )
     freeze_all_but(model, language)
     return model

@@ -92,7 +92,14 @@ def test_files_say_nothing_of_what_came_later_unless_it_is_asked_for(made, tmp_p
     model, vocabularies = made
     save_model(model, vocabularies, tmp_path / "model")
     told = json.loads((tmp_path / "model" / "config.json").read_text())["encoder"]
-    later = {"adapters", "cls_position", "embedding_size", "noise", "special_table"}
+    later = {
+        "adapter_norms",
+        "adapters",
+        "cls_position",
+        "embedding_size",
+        "noise",
+        "special_table",
+    }
     assert told.keys() | later == {field.name for field in dataclasses.fields(EncoderConfig)}
     assert not told.keys() & later
 

@@ -331,6 +331,26 @@ def test_further_parts_are_each_languages_own_where_that_is_asked(asked, tmp_pat
     assert plain["step-2/nld"].sharing == "sep=token,position,adapters"
 
 
+def test_norms_beside_adapters_are_trained_where_that_is_asked(asked, tmp_path):
+    """As Houlsby et al.'s program does: each language rescales what the body's norms give, which stand
+    still; the source's are the identity."""
+    told = {**asked, "encoder.adapter_norms": True, "optimisation.weight_decay": 0.9}
+    run = run_monotrans(monotrans(told, tmp_path / "run"), tmp_path / "run", device="cpu")
+    first, second, joined = (weights(run / name) for name in ("step-1", "step-2/nld", "."))
+    assert all(torch.equal(second[name], one) for name, one in first.items() if name in second)
+    scales = {name: one for name, one in joined.items() if "_norm" in name and "adapters" in name}
+    for name, one in scales.items():
+        start = torch.ones_like(one) if name.endswith("weight") else torch.zeros_like(one)
+        assert torch.equal(one, start) == ("own_eng" in name), name
+    assert len(scales) == 2 * 2 * 2 * 2  # layers, languages, norms, weight and bias
+    model, _ = load_model(run / "model")
+    assert model.config.adapter_norms and model.config.told()["adapter_norms"]
+    plain = monotrans(asked, tmp_path / "other")["step-2/nld"].encoder
+    assert "adapter_norms" not in plain.told()
+    with pytest.raises(InputError, match="encoder.adapter_norms: expected false without adapters"):
+        monotrans({**told, "variant": "noise"})
+
+
 @pytest.mark.parametrize("batch", [1024, 4096, 8192])
 def test_tokens_are_tokens_whatever_a_batch_has(batch):
     told = {"source": "eng:e.txt", "target": "fra:f.txt", "tokens": 1e6, "batch_tokens": batch}
