@@ -8,11 +8,13 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens.corpus import Corpus
+from crosslens.derive.composition import Composition
 from crosslens.derive.labels import derived_heads
 from crosslens.derive.order import WordOrder, learn_word_order, order_coverage
 from crosslens.derive.order_features import size_events
 from crosslens.derive.order_nodes import canonical, laid_out, nodes
 from crosslens.derive.transformation import Derived, Sentence
+from crosslens.derive.transliteration import Transliteration
 from crosslens.errors import InputError
 from crosslens.trees import crossing_edges
 
@@ -151,6 +153,14 @@ def test_large_nodes_and_other_heads_keep_their_order():
         one = Sentence([str(i) for i in range(n)], columns, heads=[0, *[1] * (n - 1)])
         stays = [weightless.derive(one, 0, i).sources == list(range(n)) for i in range(5)]
         assert all(stays) == kept
+
+
+def test_an_order_reads_words_and_comes_before_another_script():
+    """Marks of punctuation are read as what they are, so other marks would have other orders."""
+    order = WordOrder("fra", {"N": WeighNothing()})
+    assert Composition((Transliteration(), order)).name
+    with pytest.raises(InputError, match="words of the language"):
+        Composition((order, Transliteration()))
 
 
 def test_coverage_counts_heads():

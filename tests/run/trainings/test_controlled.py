@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -569,6 +570,31 @@ def natural(settings, tmp_path_factory):
     own = {name: value for name, value in settings.items() if name not in ("other", "syntax")}
     pair = f"nld:{folder / 'nld.txt'}"
     return {**own, "pair": pair, "dictionary": str(folder / "words.txt")}
+
+
+def test_no_line_that_is_trained_on_has_a_side_that_is_kept(natural, tmp_path):
+    """Other English beside the same translation says the kept sentence as well; long sides, and
+    paraphrases in the same words, are not kept."""
+    english, other = (Path(natural["data"]), Path(natural["pair"].partition(":")[2]))
+    lines, sides = english.read_text().splitlines(), other.read_text().splitlines()
+    sides[:400] = [f"{line} zzo zzo zzo zzo zzo zzo zzo" for line in sides[:400]]  # too long
+    told = {**natural, "dictionary": None, "pair": f"nld:{tmp_path / 'nld'}"}
+    (tmp_path / "nld").write_text("\n".join(sides))
+    study = controlled_study("conneau-sharing", told)
+    kept = set(study_texts(study, told)["kept"])
+    assert len(kept) == KEPT and not kept & set(lines[:400])
+    first = next(i for i, line in enumerate(lines) if line in kept)
+    again = next(i for i, line in enumerate(lines) if i >= 400 and line not in kept)
+    sides[again] = sides[first]
+    (tmp_path / "nld").write_text("\n".join(sides))
+    texts = study_texts(study, told)
+    assert set(texts["kept"]) == kept and lines[again] not in texts["training"]
+    assert not set(texts["kept-pair"]) & set(texts["training-pair"])
+    assert len(texts["training"]) == len(texts["training-pair"])
+    cka = {"data": natural["data"], "paraphrase": str(tmp_path / "kjv")}
+    (tmp_path / "kjv").write_text("\n".join([*lines[:600], *(f"{x} so" for x in lines[600:])]))
+    found = study_texts(controlled_study("conneau-cka", cka), cka)
+    assert all(a != b for a, b in zip(found["kept"], found["kept-paraphrase"], strict=True))
 
 
 def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
