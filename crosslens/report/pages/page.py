@@ -8,6 +8,7 @@ from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
 from crosslens.report.pages.clwe import clwe_page
 from crosslens.report.pages.controlled import controlled_page
+from crosslens.report.pages.controlled_runs import controlled_runs_page
 from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.mapped_transfer import mapped_transfer_page
 from crosslens.report.pages.monotrans import monotrans_page
@@ -102,8 +103,8 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of runs of probes, of runs of transfer, or of encoders with
-    another vocabulary, to ``path``, whole or not at all, and return where it is.
+    """Write one page for any number of runs of probes, of runs of transfer, of controlled studies, or
+    of encoders with another vocabulary, to ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
@@ -118,6 +119,8 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
         page = transplants_page(folders)
     elif folders and run_kind(folders[0]) == "transfer":
         page = transfers_page(folders)
+    elif folders and run_kind(folders[0]) == "controlled":
+        page = controlled_runs_page(folders)
     else:
         page = probe_runs_page(folders)
     write_whole(path, page)

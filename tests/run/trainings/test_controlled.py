@@ -572,6 +572,43 @@ def natural(settings, tmp_path_factory):
     return {**own, "pair": pair, "dictionary": str(folder / "words.txt")}
 
 
+def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
+    """Each condition in each pair, and less the control of its own study."""
+    folders = []
+    for place, (other, value) in enumerate({"fra": 0.6, "rus": 0.2}.items()):
+        names = {"default": value, "sep-emb": value / 2}
+        scores = [
+            dataclasses.replace(
+                s,
+                source=s.source and s.source.replace("eng-x", other),
+                target=s.target and s.target.replace("eng-x", other),
+            )
+            for name, one in names.items()
+            for s in toy_scores(name, [one, one + 0.01, one - 0.01], 10)
+        ]
+        folder = tmp_path / f"run-{place}"
+        folder.mkdir()
+        told = {"name": "conneau-sharing", "question": "which?", "paper": "conneau", "order": []}
+        told |= {"control": "default", "published": dict.fromkeys(names, "")}
+        recipe = {"steps": 40 + place, "batch_tokens": 9, "encoder": {"layers": 2}}
+        conditions = {name: {"recipe": recipe} for name in names}
+        settings = {"seeds": 3, "conditions": conditions}
+        config = {"kind": "controlled", "study": told, "settings": settings}
+        (folder / "config.json").write_text(json.dumps(config))
+        lines = [score.as_json() + "\n" for score in [*scores, *means(scores)]]
+        (folder / "scores.jsonl").write_text("".join(lines))
+        folders.append(str(folder))
+    out = tmp_path / "distance.html"
+    assert main(["report", *folders, "--out", str(out)]) == 0
+    page = out.read_text()
+    assert "conneau-sharing: English and French and English and Russian" in page
+    assert "English and French: the positive control, default, reached 0.60 by subwords" in page
+    assert "−0.300 [" in page and "−0.100 [" in page  # each less its own control
+    assert "steps is 40 in English and French and 41 in English and Russian" in page
+    assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
+    assert "each folder once" in capsys.readouterr().err
+
+
 def test_no_line_that_is_trained_on_has_a_side_that_is_kept(natural, tmp_path):
     """Other English beside the same translation says the kept sentence as well; long sides, and
     paraphrases in the same words, are not kept."""

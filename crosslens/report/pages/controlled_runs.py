@@ -1,0 +1,195 @@
+"""One page for several controlled studies with the same conditions, of pairs of languages nearer and
+farther, say (Conneau et al. 2020, Table 1: French, Russian, Chinese)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from crosslens.errors import refuse
+from crosslens.report.folders.controlled import StudyFolder, load_study, title_of
+from crosslens.report.folders.controlled_findings import differences, verdict
+from crosslens.report.folders.log import as_table
+from crosslens.report.parts.drawing import plain_style, series_style
+from crosslens.report.parts.intervals import interval_panel
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+    value_cell,
+)
+from crosslens.report.parts.wording import join, language, named, short_folders, tag, text
+from crosslens.report.sections.settings_differ import settings_differ
+from crosslens.score import Score
+
+__all__ = ["controlled_runs_page"]
+
+_MEASURES = {
+    "Sentences": ("precision_at_1", "unaligned"),
+    "Subwords": ("token_alignment", "unaligned"),
+    "CKA": ("debiased_linear_cka", None),
+}
+
+
+def controlled_runs_page(folders: Sequence[str | Path]) -> str:
+    """One page for controlled studies: each condition in each of them, and by how much it is above or
+    below the study's control there, in the order in which the folders are given.
+
+    Raises
+    ------
+    InputError: a folder is named twice, or no two studies have a condition in common.
+    StoreError: a folder holds no controlled study, nothing of it is measured yet, or a file is damaged.
+    """
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        refuse("report", "each folder once", "one of them twice", "leave it out")
+    runs = _called([Path(folder) for folder in folders])
+    names = list(dict.fromkeys(name for run in runs.values() for name in run.names))
+    if not any(sum(name in run.names for run in runs.values()) > 1 for name in names):
+        expected, got = "studies with a condition in common", join([str(f) for f in folders])
+        refuse("report", expected, got, "draw each study's own page")
+    numbering, first = Numbering(), next(iter(runs.values()))
+    title = f"{title_of(first.told).partition(':')[0]}: {join([*runs], most=4)}"
+    with plain_style():
+        parts = [
+            headline(
+                title,
+                _overview(runs, names, numbering),
+                [text(_control(pair, run)) for pair, run in runs.items()],
+                {
+                    "Studies": join([named(pair) for pair in runs]),
+                    "Seeds of each": join([str(_seeds(run)) for run in runs.values()]),
+                },
+                settings_differ([*runs], [{"settings": _size(run)} for run in runs.values()]),
+                [],
+                "Nothing was measured in these studies.",
+            ),
+            section(
+                "conditions",
+                "Condition by condition",
+                *(_values(measure, runs, names) for measure in _MEASURES),
+            ),
+            section("less", "Less the control", _less(runs, names)),
+            section(
+                "made",
+                "How this was made",
+                *(
+                    tag("h3", text(pair))
+                    + settings_table("What was asked for.", _asked(run))
+                    + files_table(Path(folder))
+                    for (pair, run), folder in zip(runs.items(), folders, strict=True)
+                ),
+            ),
+        ]
+    return document(title, parts)
+
+
+def _called(folders: Sequence[Path]) -> dict[str, StudyFolder]:
+    """The studies by their languages, and by their folders where these are the same."""
+    runs = [load_study(folder) for folder in folders]
+    short = short_folders([str(folder) for folder in folders])
+    pairs = []
+    for run in runs:
+        one = next((s for s in run.scores if s.source and s.target), None)
+        codes = [] if one is None else sorted({str(one.source), str(one.target)})
+        pairs.append(" and ".join(language(code) for code in codes))
+    return {
+        short[str(folder)] if pairs.count(pair) > 1 or not pair else pair: run
+        for folder, pair, run in zip(folders, pairs, runs, strict=True)
+    }
+
+
+def _seeds(run: StudyFolder) -> int:
+    return len({score.seed for score in run.scores} - {None})
+
+
+def _size(run: StudyFolder) -> dict[str, object]:
+    """What is to be the same in studies that are compared."""
+    conditions = as_table(as_table(run.config.get("settings")).get("conditions"))
+    recipe = as_table(as_table(next(iter(conditions.values()), None)).get("recipe"))
+    shape, vocabulary = as_table(recipe.get("encoder")), as_table(recipe.get("vocabulary"))
+    return {
+        "steps": recipe.get("steps"),
+        "batch_tokens": recipe.get("batch_tokens"),
+        "layers": shape.get("layers"),
+        "hidden_size": shape.get("hidden_size"),
+        "vocabulary.size": vocabulary.get("size"),
+    }
+
+
+def _asked(run: StudyFolder) -> dict[str, object]:
+    return dict(as_table(as_table(run.config.get("asked")).get("settings")))
+
+
+def _mean(run: StudyFolder, name: str, measure: str) -> Score | None:
+    """A condition's mean, of what has layers at the one that is chosen on other sentences."""
+    quantity, condition = _MEASURES[measure]
+    best = run.layers.get(name)
+    if measure == "Subwords":
+        return run.mean(name, quantity, condition)
+    return None if best is None else run.mean(name, quantity, condition, best.layer)
+
+
+def _control(pair: str, run: StudyFolder) -> str:
+    name = run.told["control"]
+    found = {one.lower(): _mean(run, name, one) for one in ("Subwords", "Sentences")}
+    told = [f"{one.value:.2f} by {what}" for what, one in found.items() if one is not None]
+    return f"{pair}: the positive control, {name}, reached {' and '.join(told) or 'nothing yet'}."
+
+
+def _overview(runs: Mapping[str, StudyFolder], names: Sequence[str], numbering: Numbering) -> str:
+    styles = {pair: series_style(place) for place, pair in enumerate(runs)}
+    picture = interval_panel(
+        numbering.panel(),
+        "P@1 of sentences by condition, with 95 % intervals",
+        list(names),
+        [
+            (styles[pair], [_mean(run, name, "Sentences") for name in names])
+            for pair, run in runs.items()
+        ],
+        "P@1 of sentences",
+    )
+    reading = "means over seeds, without a map, with 95 % intervals over seeds and sentences"
+    key = legend([(style, pair) for pair, style in styles.items()])
+    return figure(
+        numbering, "What each condition gives in each pair.", reading, key, [panel("", "", picture)]
+    )
+
+
+def _values(measure: str, runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
+    rows = [
+        [named(name), *(value_cell(_mean(run, name, measure)) for run in runs.values())]
+        for name in names
+    ]
+    if not any(_mean(run, name, measure) for run in runs.values() for name in names):
+        return ""
+    at = "" if measure == "Subwords" else ", at the layer that is chosen on other sentences"
+    what = "debiased linear CKA" if measure == "CKA" else f"P@1 of {measure.lower()}"
+    return table(f"{measure}: {what}{at}; means over seeds.", ["Condition", *map(text, runs)], rows)
+
+
+def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
+    """Each condition less the control of its own study: what a part, or an anchor, is worth there."""
+    rows = []
+    for name in names:
+        for measure in ("subwords", "sentences"):
+            cells = [_difference(run, name, measure) for run in runs.values()]
+            if any(cell != "–" for cell in cells):
+                rows.append([named(name), measure, *cells])
+    about = (
+        "Differences to the positive control of the same study, with 95 % intervals (subwords: Welch's, "
+        "over seeds; sentences: over seeds and sentences)."
+    )
+    return table(about, ["Condition", "By", *map(text, runs)], rows)
+
+
+def _difference(run: StudyFolder, name: str, measure: str) -> str:
+    control = run.told["control"]
+    if name == control or name not in run.names or control not in run.names:
+        return "–"
+    found = differences(run.scores, name, control, run.layers).get(measure)
+    return text(verdict(found)[0].replace("-", "−")) if found else "–"
