@@ -44,9 +44,9 @@ __all__ = ["OWNED", "VARIANTS", "asked_anywhere", "monotrans"]
 VARIANTS = ("token", "positions", "noise", "adapters")
 """In the paper's order: each has what those before it have."""
 
-OWNED = ("segment", "norm", "transform")
+OWNED = ("special", "segment", "norm", "transform")
 """Parts that the paper counts to the body by our reading, and that ``own`` gives to each language: the
-segments and the norm of the embeddings, and the head's transform."""
+special tokens, the segments and the norm of the embeddings, and the head's transform."""
 
 _OWN = ("source", "target", "variant", "model", "tokens", "times", "own")
 # what the steps and the variants decide
@@ -95,6 +95,11 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     if variant != "token":
         shape = dataclasses.replace(base.encoder, cls_position=False)
         base = dataclasses.replace(base, sharing="sep=token,position", encoder=shape)
+    if "special" in owned:  # they are rows of each language's token embeddings
+        owned.remove("special")
+        base = dataclasses.replace(
+            base, encoder=dataclasses.replace(base.encoder, special_table=False)
+        )
     base = dataclasses.replace(base, sharing=",".join([base.sharing, *owned]))
     norms = changes.pop("encoder.adapter_norms", False)
     first = with_overrides(base, changes)

@@ -331,6 +331,20 @@ def test_further_parts_are_each_languages_own_where_that_is_asked(asked, tmp_pat
     assert plain["step-2/nld"].sharing == "sep=token,position,adapters"
 
 
+def test_special_tokens_are_each_languages_own_where_that_is_asked(asked, tmp_path):
+    """They are rows of its token embeddings then: learnt in step 2, and still in step 3."""
+    told = {**asked, "own": "special"}
+    run = run_monotrans(monotrans(told, tmp_path / "run"), tmp_path / "run", device="cpu")
+    first, joined = (weights(run / name) for name in ("step-1", "."))
+    assert not [name for name in joined if "special" in name]
+    tables = {name: one for name, one in joined.items() if "token.own_" in name}
+    english, dutch = (tables[f"encoder.token.own_{code}.weight"] for code in ("eng", "nld"))
+    assert torch.equal(english, first["encoder.token.own_eng.weight"])
+    assert not torch.equal(english[:5], dutch[:5])
+    encoder = load_encoder(run / "model")
+    assert {"eng", "nld"} <= set(encoder.languages)
+
+
 def test_norms_beside_adapters_are_trained_where_that_is_asked(asked, tmp_path):
     """As Houlsby et al.'s program does: each language rescales what the body's norms give, which stand
     still; the source's are the identity."""
@@ -519,7 +533,7 @@ def test_a_checkpoint_of_step_2_is_an_encoder_of_both_languages(finished):
         ({"encoder.cls_position": True}, "encoder.cls_position: expected what the steps"),
         ({"variant": "token", "encoder.adapters": 4}, "encoder.adapters: expected some units with"),
         ({"variants": "token"}, "variants: expected a setting of TrainRecipe"),
-        ({"own": "norm,token"}, "own: expected some of segment, norm, transform"),
+        ({"own": "norm,token"}, "own: expected some of special, segment, norm, tr"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(asked, changes, told):
