@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -66,23 +66,29 @@ class KeptOrder:
         """What goes with what, in some sentences."""
         n, low = len(self.aligned), sum(one < _FLOOR for one in self.aligned.values())
         never = sum(math.isinf(one) for one in self.onsets.values())
-        numbers = {"the share of neighbours kept": self.kept, "that of contexts": self.contexts}
-        aligned, onsets = (
-            " and with ".join(
-                f"{name} by {_spread(how(kept))}" for name, kept in numbers.items() if kept
-            )
-            for how in (self.correlation, self.onset_correlation)
-        )
+        aligned, onsets = map(self._goes_with, (self.correlation, self.onset_correlation))
         turned = (
             " A rule that turns sentences round keeps all contexts, and no neighbours in their order."
             if self.contexts
             else ""
         )
         return (
-            f"Over {n} conditions, P@1 of subwords goes with {aligned} (Spearman's); {low} of them "
-            f"are below {_FLOOR} and count as tied. Tokens until {REACHED} go with {onsets}; {never} "
-            f"did not get there and share the last rank.{turned}"
+            f"Over {n} conditions, P@1 of subwords {aligned}; {low} of them are below {_FLOOR} and "
+            f"count as tied. How soon P@1 is {REACHED} {onsets}; {never} did not get there and "
+            f"share the last rank.{turned}"
         )
+
+    def _goes_with(self, how: Callable[[Mapping[str, float]], tuple[float, float, float]]) -> str:
+        """A predicate: how something goes with what is kept, by each of the two numbers."""
+        numbers = {"neighbours": self.kept, "contexts": self.contexts}
+        found = {name: how(kept) for name, kept in numbers.items() if kept}
+        if any(math.isnan(one[0]) for one in found.values()):
+            return "cannot be held against what is kept"
+        told = [
+            f"{value:.2f} [{low:.2f}, {high:.2f}] with the share of {name} kept"
+            for name, (value, low, high) in found.items()
+        ]
+        return f"has Spearman's {' and '.join(told)}"
 
 
 def _spearman(kept: Mapping[str, float], values: Mapping[str, float]) -> tuple[float, float, float]:
@@ -91,12 +97,6 @@ def _spearman(kept: Mapping[str, float], values: Mapping[str, float]) -> tuple[f
     if len(names) < _FEWEST or len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
         return math.nan, math.nan, math.nan
     return spearman_interval(x, y)
-
-
-def _spread(found: tuple[float, float, float]) -> str:
-    if math.isnan(found[0]):
-        return "correlation, which cannot be computed"
-    return f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
 
 
 def kept_order(study: StudyFolder) -> KeptOrder | None:
