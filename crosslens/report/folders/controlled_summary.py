@@ -68,12 +68,18 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     told += [*anchors_told(study), *similarity_told(study), *over_layers_told(study)]
     return [
         title_of(study.told),
-        rows,
+        _measured(rows),
         _how(study.scores),
         *told,
         *_curves(study),
         *findings(study),
     ]
+
+
+def _measured(rows: _Rows) -> _Rows:
+    """The columns that have something in one row at least."""
+    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
+    return list(zip(*kept, strict=True))
 
 
 def _curves(study: StudyFolder) -> list[_Rows | str]:
