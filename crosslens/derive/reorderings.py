@@ -296,9 +296,10 @@ def contexts_kept(
     check_positive_int(window, "window")
     kept = of = 0
     for number, n in enumerate(lengths):
-        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources)
+        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources, np.int64)
+        there = np.flatnonzero(sources >= 0)  # none is a marker that was put in
         places = np.empty(n, np.int64)
-        places[sources] = np.arange(n)
+        places[sources[there]] = there
         for apart in range(1, min(window, n - 1) + 1):
             kept += int((np.abs(places[apart:] - places[:-apart]) <= window).sum())
             of += n - apart

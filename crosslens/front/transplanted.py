@@ -1,5 +1,6 @@
 """An encoder with the vocabulary of another language."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from crosslens.errors import refuse
 
 __all__ = ["transplant"]
 
-_MANY = 0.2  # share of a dictionary's words that stand in a text of their language, at least
+# letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, CJK
+_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 def transplant(
@@ -139,7 +141,8 @@ def _pairs(
         )
     if text.language not in ("und", [*texts][1]):
         expected = f"two texts, the second in {text.language}, as --text"
-        refuse("--parallel", expected, " and ".join(texts), "exchange them")
+        remedy = "exchange them, or call the language the same in both"
+        refuse("--parallel", expected, " and ".join(texts), remedy)
     read = read_pharaoh(links)
     if check_parallel(texts) != read.sentences:
         got = f"{read.sentences} lines of links"
@@ -156,13 +159,20 @@ def _pairs(
 
 
 def _check_direction(name: str, pairs: Sequence[tuple[str, str]], text: Corpus) -> None:
-    """Refuse pairs whose first words are those of the new language's text."""
-    from crosslens.models.training.anchors import words_seen
+    """Refuse pairs whose first words are those of the new language's text: what stands in it more
+    often than their second ones, words of both sides apart. Nothing is said of a language that is
+    written without spaces, whose words nobody sees."""
+    from crosslens.models.training.anchors import counted_words
 
+    if not pairs:
+        refuse(name, "pairs of words", "none", "give some that are linked")
     sides = [set(side) for side in zip(*pairs, strict=True)]
-    seen = words_seen(text.sentences, set().union(*sides))
-    shares = [len(side & seen) / len(side) for side in sides]
-    if shares[0] > _MANY and shares[0] > 2 * shares[1]:
+    if sum(map(bool, map(_UNSPACED.search, sides[1]))) > len(sides[1]) / 2:
+        return
+    own = [sides[0] - sides[1], sides[1] - sides[0]]
+    seen = counted_words(text.sentences, own[0] | own[1])
+    first, second = (sum(seen[word] for word in side) for side in own)
+    if first > 2 * second:
         expected = f"the encoder's language first, then that of the text ({text.language})"
-        got = f"{100 * shares[0]:.0f} % of the first words in it, {100 * shares[1]:.0f} % of the second"
+        got = f"first words that stand in it {first:,} times, second ones {second:,} times"
         refuse(name, expected, got, "exchange the two sides")

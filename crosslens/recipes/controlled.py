@@ -25,7 +25,7 @@ matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``
 training); ``scale=paper`` is what the paper trained. Sharing has eight layers, since it separates
 the first six. Random replacements are those of the papers' programs: subwords of the original alone
 (Deshpande et al.), or any of the matrix (Conneau et al., where languages share it);
-``masking.scope=language`` takes them from the token's own language. 25 % are masked and nothing is
+in Deshpande et al.'s studies ``masking.scope=language`` takes them from the token's own. 25 % are masked and nothing is
 dropped out, for models as small as these; batches mix the languages.
 """
 

@@ -28,6 +28,9 @@ def check_read(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key.partition(".")[0] in _FIXED:
             refuse(key, "what the conditions of the study leave open", key, "leave it out")
+        if key == "masking.scope" and name.startswith("conneau-"):
+            expected = "what goes with the vocabulary of each system (all, language)"
+            refuse(key, expected, repr(settings[key]), "leave it out")
     for key, studies in _READ.items():
         if settings.get(key) is not None and name not in studies:
             remedy = f"choose {' or '.join(studies)}, or leave it out"

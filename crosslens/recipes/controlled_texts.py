@@ -22,6 +22,7 @@ __all__ = ["study_texts"]
 
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
 _LONGEST = 12  # words of its other sides
+_LETTERS = 30  # where nothing stands between spaces
 
 
 def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -49,7 +50,7 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     for name, others in beside.items():
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
-    chosen = _candidates(lines, beside)
+    chosen = _candidates(lines, beside) if beside else None
     kept, rest = split_rows(lines, 0, _LENGTHS, chosen)
     rest = _unseen(kept, rest, [lines, *beside.values()])
     texts = {
@@ -77,10 +78,16 @@ def _candidates(lines: Sequence[str], beside: Mapping[str, Sequence[str]]) -> li
     """Which lines may be kept: those whose other sides are short as well, and in other words where
     they are to be."""
     return [
-        all(len(others[i].split()) <= _LONGEST for others in beside.values())
+        not any(_is_long(others[i]) for others in beside.values())
         and not ("paraphrase" in beside and beside["paraphrase"][i] == line)
         for i, line in enumerate(lines)
     ]
+
+
+def _is_long(side: str) -> bool:
+    words = side.split()
+    unspaced = max(map(len, words), default=0) > _LETTERS
+    return len(words) > _LONGEST or unspaced
 
 
 def _unseen(kept: Sequence[int], rest: Sequence[int], sides: Sequence[Sequence[str]]) -> list[int]:

@@ -21,6 +21,7 @@ from crosslens.models.saved.xlm_tokeniser import with_offsets
 
 __all__ = [
     "call_by_folder",
+    "encoder_class",
     "find_tokenizer",
     "load_encoder",
     "make_model",
@@ -179,27 +180,41 @@ def call_by_folder(folder: Path, model: Any, tokenizer: Any) -> None:
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any]:
     """The model, whole and in evaluation mode, and its tokeniser."""
-    from transformers import (
-        MODEL_FOR_TEXT_ENCODING_MAPPING,
-        AutoConfig,
-        AutoModel,
-        AutoModelForTextEncoding,
-    )
+    from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
-    maker: Any = AutoModel
-    if config.is_encoder_decoder:
-        if type(config) not in MODEL_FOR_TEXT_ENCODING_MAPPING:
-            raise ValueError(
-                "an encoder-decoder without an encoder of its own in transformers; T5 and its "
-                "kin have one"
-            )
-        maker = AutoModelForTextEncoding  # the decoder's weights are left in the file
+    maker = encoder_class(config)
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
     model, absent = make_model(name, folder, maker, config, random_seed, trusted)
     refuse_missing(name, absent)
     return model.eval(), tokenizer
+
+
+def encoder_class(config: Any) -> Any:
+    """The class of transformers that makes the encoder of a configuration, without a head.
+
+    Raises
+    ------
+    ValueError: an encoder-decoder whose encoder transformers cannot make by itself.
+    """
+    from transformers import (
+        MODEL_FOR_TEXT_ENCODING_MAPPING,
+        AutoModel,
+        AutoModelForTextEncoding,
+    )
+
+    alone = str((config.architectures or [""])[0]).endswith("EncoderModel")  # saved without decoder
+    if not (
+        config.is_encoder_decoder or (alone and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING)
+    ):
+        return AutoModel
+    if type(config) not in MODEL_FOR_TEXT_ENCODING_MAPPING:
+        raise ValueError(
+            "an encoder-decoder without an encoder of its own in transformers; T5 and its "
+            "kin have one"
+        )
+    return AutoModelForTextEncoding  # the decoder's weights are left in the file
 
 
 def refuse_missing(name: str, absent: Sequence[str]) -> None:

@@ -9,7 +9,8 @@ never code-switched.
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ __all__ = [
     "check_anchors",
     "check_dictionary",
     "check_direction",
-    "words_seen",
+    "counted_words",
 ]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
@@ -183,9 +184,9 @@ def check_direction(
     >>> check_direction([("cat", "chat")], ("eng", "fra"), ["A cat."], ["Un chat."])
     """
     sides = [set(side) for side in zip(*pairs, strict=True)]
-    seen = [words_seen(text, sides[0] | sides[1]) for text in (first, second)]
-    straight = [len(side & here) for side, here in zip(sides, seen, strict=True)]
-    turned = [len(side & here) for side, here in zip(sides[::-1], seen, strict=True)]
+    seen = [counted_words(text, sides[0] | sides[1]) for text in (first, second)]
+    straight = [len(side & here.keys()) for side, here in zip(sides, seen, strict=True)]
+    turned = [len(side & here.keys()) for side, here in zip(sides[::-1], seen, strict=True)]
     if sum(straight) and sum(turned) <= 2 * sum(straight):
         return
     expected = f"words of {languages[0]}, each with one of {languages[1]}"
@@ -196,18 +197,20 @@ def check_direction(
     refuse("anchors.dictionary", expected, got, remedy)
 
 
-def words_seen(sentences: Iterable[str], wanted: set[str]) -> set[str]:
-    """Which of these words stand in a text, by themselves or before a mark of punctuation.
+def counted_words(sentences: Iterable[str], wanted: Collection[str]) -> Counter[str]:
+    """How often each of these words stands in a text, by itself or before a mark of punctuation.
 
-    >>> sorted(words_seen(["Un chat, un chien."], {"chat", "chien", "cat"}))
-    ['chat', 'chien']
+    >>> sorted(counted_words(["Un chat, un chien, un chat."], {"chat", "chien", "cat"}).items())
+    [('chat', 2), ('chien', 1)]
     """
-    cut, found, known = pre_tokenizers.Punctuation(), set[str](), set[str]()
+    cut, words = pre_tokenizers.Punctuation(), Counter[str]()
     for sentence in sentences:
-        for word in sentence.split():
-            if word not in known:
-                known.add(word)
-                found |= {word, cut.pre_tokenize_str(word)[0][0]} & wanted
+        words.update(sentence.split())
+    found = Counter[str]()
+    for word, n in words.items():
+        for one in {word, cut.pre_tokenize_str(word)[0][0]}:
+            if one in wanted:
+                found[one] += n
     return found
 
 

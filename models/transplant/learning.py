@@ -195,7 +195,7 @@ class _Rows:
         trained, kept = held_out(text.sentences, seed)
         self.rows = list(_rows(tokenizer, trained, special, length))
         self.held_out = list(_rows(tokenizer, kept, special, length))
-        n = len(self.rows) + len(self.held_out)
+        n = len({*trained, *kept})
         if n < _FEWEST or not self.held_out:
             expected = f"{_FEWEST} different sentences or more to learn from"
             refuse("--text", expected, str(n), "give more")

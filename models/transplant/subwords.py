@@ -152,12 +152,20 @@ def _overlaps(first: Any, second: Any) -> Iterator[tuple[int, int, int]]:
 
 def _subwords_of(name: str, tokenizer: Any, words: Sequence[str]) -> list[list[int]]:
     """The subwords of each word, but for special ones, the unknown one among them."""
-    # byte-level BPE has two subwords for a word, and the one without a space begins lines alone
-    behind = [f" {word}" for word in words] if _by_bytes(tokenizer) else list(words)
     special = set(tokenizer.all_special_ids)
-    return [
+    found = [
         [n for n in encoding.ids if n not in special]
-        for encoding in tokenised(name, tokenizer, behind)
+        for encoding in tokenised(name, tokenizer, list(words))
+    ]
+    if not _by_bytes(tokenizer):
+        return found
+    # byte-level BPE has two subwords for a word, and the one without a space begins lines alone;
+    # where the space stays by itself, words of this language have none in front
+    (space,) = tokenised(name, tokenizer, [" "], add_special_tokens=False)
+    behind = tokenised(name, tokenizer, [f" {word}" for word in words], add_special_tokens=False)
+    return [
+        plain if one.ids[:1] == space.ids[:1] else [n for n in one.ids if n not in special]
+        for plain, one in zip(found, behind, strict=True)
     ]
 
 

@@ -34,7 +34,13 @@ from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import writing
-from crosslens.models.saved.loading import find_tokenizer, make_model, opened, refuse_missing
+from crosslens.models.saved.loading import (
+    encoder_class,
+    find_tokenizer,
+    make_model,
+    opened,
+    refuse_missing,
+)
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
 from crosslens.models.transplant.learning import (
@@ -267,7 +273,7 @@ def _made(out: Path, by: str) -> Transplant:
 
 def _load(name: str, view: Path, trusted: bool) -> Any:
     """The whole model, with its head for masked words where the folder has one."""
-    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+    from transformers import AutoConfig, AutoModelForMaskedLM
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
@@ -275,11 +281,13 @@ def _load(name: str, view: Path, trusted: bool) -> Any:
         model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice
         lacks = [one for one in absent if not one.endswith("decoder.bias")]
-        if all(one.startswith(f"{model.base_model_prefix}.") for one in lacks):
+        body = f"{model.base_model_prefix}."
+        head = {one for one, _ in model.named_parameters() if not one.startswith(body)}
+        if not head or not {one for one in head if not one.endswith("decoder.bias")} <= {*lacks}:
             refuse_missing(name, lacks)
             return model.eval()
     # no head, or another one (ELECTRA is pretrained to tell words apart)
-    model, absent = make_model(name, view, AutoModel, config, None, trusted)
+    model, absent = make_model(name, view, encoder_class(config), config, None, trusted)
     refuse_missing(name, absent)
     return model.eval()
 

@@ -206,6 +206,12 @@ def test_noise_takes_contexts_from_a_sentence_that_is_turned_round():
     assert drawn == pytest.approx((39 + 38 + 37 + 36 + 35) / (40 * 39 / 2), abs=0.01)
 
 
+def test_contexts_of_nothing_and_of_markers():
+    assert np.isnan(contexts_kept(transformation("inversion"), [0, 1], 0))
+    marked = contexts_kept(transformation("no-reversal"), [12] * 20, 0)  # it parts those beside it
+    assert 0.8 < marked < 1
+
+
 @pytest.mark.parametrize("window", range(2, 13))
 def test_a_local_shuffle_moves_something_with_every_seed(window):
     for seed in range(60):

@@ -73,22 +73,21 @@ class KeptOrder:
             else ""
         )
         return (
-            f"Over {n} conditions, P@1 of subwords {aligned}; {low} of them are below {_FLOOR} and "
-            f"count as tied. How soon P@1 is {REACHED} {onsets}; {never} did not get there and "
+            f"Over {n} conditions, P@1 of subwords: {aligned}; {low} of them are below {_FLOOR} and "
+            f"count as tied. Tokens until P@1 is {REACHED}: {onsets}; {never} did not get there and "
             f"share the last rank.{turned}"
         )
 
     def _goes_with(self, how: Callable[[Mapping[str, float]], tuple[float, float, float]]) -> str:
-        """A predicate: how something goes with what is kept, by each of the two numbers."""
+        """How something goes with what is kept, by each of the two numbers."""
         numbers = {"neighbours": self.kept, "contexts": self.contexts}
         found = {name: how(kept) for name, kept in numbers.items() if kept}
-        if any(math.isnan(one[0]) for one in found.values()):
-            return "cannot be held against what is kept"
         told = [
             f"{value:.2f} [{low:.2f}, {high:.2f}] with the share of {name} kept"
             for name, (value, low, high) in found.items()
+            if not math.isnan(value)
         ]
-        return f"has Spearman's {' and '.join(told)}"
+        return f"Spearman's {' and '.join(told)}" if told else "nothing to hold them against"
 
 
 def _spearman(kept: Mapping[str, float], values: Mapping[str, float]) -> tuple[float, float, float]:

@@ -101,10 +101,12 @@ class StudyTransferFolder:
         for over in ("conditions", "trainings"):
             found = self._correlations(task, over)
             if found and not any(math.isnan(one.value) for one in found.values()):
+                repeated = " (those of a condition are repetitions: no interval)"
                 said = " and ".join(
-                    f"{kind.capitalize()}'s {_spread(found[kind])}" for kind in found
+                    f"{kind.capitalize()}'s "
+                    + (f"{one.value:.2f}" if over == "trainings" else _spread(one))
+                    for kind, one in found.items()
                 )
-                repeated = " (of several trainings of a condition: no interval)"
                 told.append(
                     f"Over {found['spearman'].n} {over}, alignment of subwords goes with zero-shot less "
                     f"in-language by {said}{repeated if over == 'trainings' else ''}."

@@ -218,11 +218,11 @@ def _order_scores(
     lengths = np.diff(file.offsets)[:_COUNTED].tolist()
     made = derivation.transformation or Identity()
     seed = derivation.seed_in(recipe.seed)
-    n = sum(lengths) - len(lengths)
+    pairs = {apart: sum(max(0, n - apart) for n in lengths) for apart in range(1, 6)}
     return [
         Score(**fields, quantity=quantity, value=share(made, lengths, seed), n=n)
-        for quantity, share in (
-            ("neighbours_kept", neighbours_kept),
-            ("contexts_kept", contexts_kept),
+        for quantity, share, n in (
+            ("neighbours_kept", neighbours_kept, pairs[1]),
+            ("contexts_kept", contexts_kept, sum(pairs.values())),
         )
     ]

@@ -172,6 +172,7 @@ def split_rows(
     ]
     if len(fit) < 2 * _KEPT:
         least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
+        least += "" if may is None else ", short on their other sides, and there in other words"
         refuse("text", least, str(len(fit)), "give more text, a sentence per line")
     chosen = set(
         np.random.default_rng([seed, 0xE3]).choice(len(fit), _KEPT, replace=False).tolist()

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForMaskedLM, AutoTokenizer, ElectraConfig, ElectraForPreTraining
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    ElectraConfig,
+    ElectraForPreTraining,
+    T5Config,
+    T5EncoderModel,
+)
 
 import crosslens as cl
 from crosslens.cli.main import main
@@ -291,6 +298,60 @@ def test_a_head_that_is_none_for_masked_words_is_left_out(tmp_path):
     made = transplant_vocabulary(tmp_path / "electra", TEXT, tmp_path / "fra", **told)
     assert not [name for name in load_file(made.folder / "model.safetensors") if "head" in name]
     assert made.learnt.perplexities[0] > 1  # embeddings narrower than the body: its head is, too
+
+
+def test_a_head_that_lacks_some_of_its_weights_is_refused(originals, tmp_path):
+    model = AutoModelForMaskedLM.from_pretrained(originals["roberta"])
+    weights = {k: v.clone() for k, v in model.state_dict().items() if "decoder" not in k}
+    del weights["lm_head.dense.weight"]
+    AutoTokenizer.from_pretrained(originals["roberta"]).save_pretrained(tmp_path / "half")
+    model.config.save_pretrained(tmp_path / "half")
+    save_file(weights, tmp_path / "half" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CrosslensError, match=r"whole model, got 1 missing \(lm_head.dense.weight"):
+        transplant_vocabulary(tmp_path / "half", TEXT, tmp_path / "fra", by="random", size=300)
+
+
+def test_the_encoder_of_an_encoder_decoder_is_whole_without_its_decoder(originals, tmp_path):
+    shape = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2}
+    tokenizer = AutoTokenizer.from_pretrained(originals["bert"])
+    T5EncoderModel(T5Config(vocab_size=len(tokenizer), **shape)).save_pretrained(tmp_path / "t5")
+    tokenizer.save_pretrained(tmp_path / "t5")
+    made = transplant_vocabulary(tmp_path / "t5", TEXT, tmp_path / "fra", by="random", size=300)
+    assert load_encoder(made.folder).token_embeddings().shape[0] == len(
+        AutoTokenizer.from_pretrained(made.folder)
+    )
+
+
+def test_words_of_a_language_without_spaces_have_none_in_front(originals):
+    """Neither does the space become a translation of all of them."""
+    lines = ["学校很大的", "他在学校里", "学生去学校"] * 30
+    source = AutoTokenizer.from_pretrained(originals["roberta"])
+    target = source.train_new_from_iterator(lines, 400)
+    weights = translation_weights({("the", "学校"): 1.0}, source, target, len(source)).tocoo()
+    assert {target.decode([n]) for n in weights.row} == {"学校"}
+    back = translation_weights({("学校", "the"): 1.0}, target, source, len(target)).tocoo()
+    assert {target.decode([n]) for n in back.col} == {"学校"}
+
+
+def test_nothing_is_said_of_the_direction_of_words_that_nobody_sees(tmp_path):
+    """Chinese has no spaces, and its texts have English words."""
+    lines = [f"学校{n}很大 the school is big" for n in range(200)]
+    pairs = "the 这\nschool 学校\nis 是\nbig 大\n"
+    (tmp_path / "en-zh.txt").write_text(pairs, encoding="utf-8")
+    told = {"by": "translation", "size": 300, "dictionary": tmp_path / "en-zh.txt"}
+    made = cl.transplant(TINY, lines, tmp_path / "cmn", language="cmn", **told)
+    assert made.made["combined"] > 0
+    (tmp_path / "links").write_text("0p0\n" * 3)
+    (tmp_path / "en").write_text("the\n" * 3)
+    (tmp_path / "zh").write_text("这\n" * 3)
+    told = {
+        "links": tmp_path / "links",
+        "parallel": {"eng": tmp_path / "en", "cmn": tmp_path / "zh"},
+    }
+    with pytest.raises(CrosslensError, match="--links: expected pairs of words, got none"):
+        cl.transplant(
+            TINY, lines, tmp_path / "b", by="translation", size=300, language="cmn", **told
+        )
 
 
 def test_words_are_divided_as_they_are_within_a_sentence(originals, tmp_path):

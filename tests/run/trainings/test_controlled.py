@@ -556,7 +556,7 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     same = dataclasses.replace(ladder, onsets=dict.fromkeys(names, np.inf))
     assert (
         np.isnan(same.onset_correlation(ladder.kept)).all()
-        and "cannot be held against what is kept" in same.told()
+        and "nothing to hold them against" in same.told()
     )
 
 
@@ -740,6 +740,11 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
         ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
         ("deshpande-pairs", {"scale": "big"}, "scale: expected small or paper, got 'big'"),
         ("deshpande-pairs", {"scale": "paper", "model": 64}, "model: expected none with scale=p"),
+        (
+            "conneau-sharing",
+            {"masking.scope": "language"},
+            "masking.scope: expected what goes with",
+        ),
         ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 256 up, got 10"),
         ("deshpande-pairs", {"sharing": "sep=all"}, "sharing: expected what the conditions of"),
         ("deshpande-pairs", {"anchors.rate": 0.2}, "anchors.rate: expected what the conditions"),
