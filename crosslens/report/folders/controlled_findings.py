@@ -41,7 +41,7 @@ class KeptOrder:
     kept: condition -> share of neighbours that stay neighbours, in their order.
     contexts: condition -> share of subwords near each other that stay near, in any order; empty
         where a study of an earlier version did not measure it.
-    aligned: condition -> P@1 of subwords, the mean over seeds.
+    aligned: condition -> P@1 of subwords, the mean over seeds. mapped: the same after a map.
     onsets: condition -> tokens until it is .5, the median over seeds; infinite where half of the
         seeds or more did not get there.
     """
@@ -49,6 +49,7 @@ class KeptOrder:
     kept: Mapping[str, float]
     contexts: Mapping[str, float]
     aligned: Mapping[str, float]
+    mapped: Mapping[str, float]
     onsets: Mapping[str, float]
 
     def correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
@@ -57,6 +58,10 @@ class KeptOrder:
         none: conditions there are tied, since what differs among them is chance."""
         return _spearman(kept, {name: max(one, _FLOOR) for name, one in self.aligned.items()})
 
+    def mapped_correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
+        """The same of alignment after a map."""
+        return _spearman(kept, {name: max(one, _FLOOR) for name, one in self.mapped.items()})
+
     def onset_correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
         """The same of tokens until .5. Those that did not get there are tied, and last."""
         last = 2 * max((one for one in self.onsets.values() if math.isfinite(one)), default=1.0)
@@ -64,18 +69,22 @@ class KeptOrder:
 
     def told(self) -> str:
         """What goes with what, in some sentences."""
-        n, low = len(self.aligned), sum(one < _FLOOR for one in self.aligned.values())
+        low, mapped_low = (
+            sum(one < _FLOOR for one in side.values()) for side in (self.aligned, self.mapped)
+        )
         never = sum(math.isinf(one) for one in self.onsets.values())
-        aligned, onsets = map(self._goes_with, (self.correlation, self.onset_correlation))
+        how = (self.correlation, self.mapped_correlation, self.onset_correlation)
+        aligned, mapped, onsets = map(self._goes_with, how)
         turned = (
             " A rule that turns sentences round keeps all contexts, and no neighbours in their order."
             if self.contexts
             else ""
         )
         return (
-            f"Over {n} conditions, P@1 of subwords: {aligned}; {low} of them are below {_FLOOR} and "
-            f"count as tied. Tokens until P@1 is {REACHED}: {onsets}; {never} did not get there and "
-            f"share the last rank.{turned}"
+            f"Over {len(self.aligned)} conditions, P@1 of subwords: {aligned}; {low} of them are "
+            f"below {_FLOOR} and count as tied. After a map: {mapped}; {mapped_low} are tied. "
+            f"Tokens until P@1 is {REACHED}: {onsets}; {never} did not get there and share the "
+            f"last rank.{turned}"
         )
 
     def _goes_with(self, how: Callable[[Mapping[str, float]], tuple[float, float, float]]) -> str:
@@ -102,20 +111,22 @@ def kept_order(study: StudyFolder) -> KeptOrder | None:
     """The conditions of a study by how much of the order they keep; None where fewer than eight
     say so and have subwords that could be aligned."""
     kept, contexts = dict[str, float](), dict[str, float]()
-    aligned, onsets = dict[str, float](), dict[str, float]()
+    aligned, mapped, onsets = dict[str, float](), dict[str, float](), dict[str, float]()
     for name in study.names:
         order = study.mean(name, "neighbours_kept", None)
         near = study.mean(name, "contexts_kept", None)
         found = study.mean(name, "token_alignment", "unaligned")
+        turned = study.mean(name, "token_alignment", "procrustes")
         learning = study.learning.get(name)
         if order is None or found is None or learning is None:
             continue
         kept[name], aligned[name] = order.value, found.value
+        mapped |= {} if turned is None else {name: turned.value}
         contexts |= {} if near is None else {name: near.value}
         each = [onset(curve, REACHED) for curve in learning.seeds.values()]
         onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
     contexts = contexts if contexts.keys() == kept.keys() else {}
-    return KeptOrder(kept, contexts, aligned, onsets) if len(kept) >= _FEWEST else None
+    return KeptOrder(kept, contexts, aligned, mapped, onsets) if len(kept) >= _FEWEST else None
 
 
 def similarity_told(study: StudyFolder) -> list[str]:

@@ -200,14 +200,22 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
     horizontal = Axis("neighbours kept", (0.0, 1.0))
     alignment = Axis("P@1 of subwords", (0.0, 1.0))
     panels = []
-    for title, what, kept in (
-        ("Alignment and how much of the order is kept", "neighbours kept", ladder.kept),
-        ("Alignment and how much of the contexts is kept", "contexts kept", ladder.contexts),
+    near = "Alignment and how much of the contexts is kept"
+    for title, what, kept, found in (
+        (
+            "Alignment and how much of the order is kept",
+            "neighbours kept",
+            ladder.kept,
+            ladder.aligned,
+        ),
+        (near, "contexts kept", ladder.contexts, ladder.aligned),
+        (f"{near}, after a map", "contexts kept", ladder.contexts, ladder.mapped),
     ):
         # all are transliterations: their names without it
         points = {
-            name.removeprefix("transliteration-"): (share, ladder.aligned[name])
+            name.removeprefix("transliteration-"): (share, found[name])
             for name, share in kept.items()
+            if name in found
         }
         if points:
             axes = Axis(what, (0.0, 1.0)), alignment

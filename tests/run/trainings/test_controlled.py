@@ -546,6 +546,10 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     tied = np.maximum(aligned, 0.05)  # what differs below is chance
     assert ladder.correlation(ladder.kept)[0] == pytest.approx(spearmanr(kept, tied)[0])
     assert ladder.correlation(ladder.contexts)[0] == pytest.approx(-spearmanr(kept, tied)[0])
+    turned = dataclasses.replace(ladder, mapped=dict(zip(names, aligned[::-1], strict=True)))
+    expected = spearmanr(kept, np.maximum(aligned[::-1], 0.05))[0]
+    assert turned.mapped_correlation(ladder.kept)[0] == pytest.approx(expected)
+    assert "After a map: Spearman's" in turned.told() and "3 are tied" in turned.told()
     onsets = [1.8, 17 / 9, 2 + 4 / 9, 2 + 6 / 7, 9, 9, 9, 9, 9]
     assert ladder.onset_correlation(ladder.kept)[0] == pytest.approx(spearmanr(kept, onsets)[0])
     assert sum(map(np.isinf, ladder.onsets.values())) == 5
