@@ -39,12 +39,12 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         refuse("model", "a width that is a multiple of 32", repr(model), "64 is the default")
     batch = check_positive_int(settings.get("batch_tokens", recipe.batch_tokens), "batch_tokens")
     if tokens is not None:
-        least, is_number = batch, isinstance(tokens, int | float)
-        if isinstance(tokens, bool) or not is_number or not least <= tokens < 1e15:
+        is_number = isinstance(tokens, int | float) and not isinstance(tokens, bool)
+        if not is_number or not batch <= tokens < 1e15:
             remedy = "12e6 is the default" if scale == "small" else "leave it to the paper"
-            refuse("tokens", f"a number from {least} up", repr(tokens), remedy)
-    steps = recipe.steps * recipe.batch_tokens if tokens is None else int(tokens)
-    steps = max(1, steps // batch)
+            refuse("tokens", f"a number from {batch} up", repr(tokens), remedy)
+    whole = recipe.steps * recipe.batch_tokens if tokens is None else int(tokens)
+    steps = max(1, whole // batch)
     optimisation = dataclasses.replace(
         recipe.optimisation,
         # wide models take smaller steps

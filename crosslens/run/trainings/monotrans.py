@@ -108,16 +108,18 @@ def run_monotrans(
 
 
 def _repeats(name: str, recipes: Mapping[str, TrainRecipe]) -> list[str]:
-    """The trainings of the language that one of them is of; of step 1 it alone."""
-    mine = recipes[name].languages
-    return [one for one, recipe in recipes.items() if one == name or (
-        recipe.start and recipes[name].start and recipe.languages == mine
-    )]  # fmt: skip
+    """The trainings of step 2 of the language that one of them is of; of step 1 it alone."""
+    mine = recipes[name]
+    if not mine.start:
+        return [name]
+    return [
+        one for one, other in recipes.items() if other.start and other.languages == mine.languages
+    ]
 
 
 def _gains(scores: Iterable[Score]) -> dict[str, float]:
     """Training to how much better than a unigram model it is, in nats per masked token: what
-    trainings with held-out texts of their own can be compared by. 0 and below have not learnt."""
+    trainings with other masks and vocabularies can be compared by. 0 and below have not learnt."""
     found = {(str(score.encoder), score.condition): score.value for score in scores}
     return {
         name: math.log(found[name, "unigram"]) - math.log(value)
