@@ -51,7 +51,7 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
     chosen = _candidates(lines, beside) if beside else None
-    kept, rest = split_rows(lines, 0, _LENGTHS, chosen)
+    kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data")
     rest = _unseen(kept, rest, [lines, *beside.values()])
     texts = {
         f"{part}{side}": [mine[i] for i in rows]

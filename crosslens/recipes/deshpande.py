@@ -95,7 +95,8 @@ _PRINTED = {  # transformations of a condition -> what Deshpande et al. call it
 
 
 def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
-    """A condition for each composition; no order is expected of them."""
+    """A condition for each composition; no order is expected of them, and the control is
+    transliteration alone, where it is one of them."""
     conditions = {}
     for by in named:
         name = re.sub("[:+]", "-", transformation(by).name)  # a folder is called so
@@ -103,8 +104,8 @@ def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
             refuse("recipe", "conditions that differ", f"{by} twice", "leave one of them out")
         conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
         check_order(conditions[name].recipe.derived[recipe.languages[1]], "recipe")
-    plain = "transliteration"
-    return conditions, [], plain if plain in conditions else next(iter(conditions))
+    plain = "transliteration"  # of the others none is known to succeed
+    return conditions, [], plain if plain in conditions else ""
 
 
 def corpora(recipe: TrainRecipe, syntax: bool) -> Made:

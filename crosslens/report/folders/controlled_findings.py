@@ -255,6 +255,11 @@ def compared_told(rows: _Rows) -> str:
 def _control_told(study: StudyFolder) -> list[str]:
     """Of each measure whether the positive control reached what makes a negative finding count."""
     name, best = study.told["control"], study.layers.get(study.told["control"])
+    if not name:
+        return [
+            "Nothing here is known to succeed, so what is not found says nothing: transliteration "
+            "alone, as one of the conditions, would tell (translit, in the study's name)."
+        ]
     reached = {"subwords": study.mean(name, "token_alignment", "unaligned")}
     if best is not None:
         reached["sentences"] = study.mean(name, "precision_at_1", "unaligned", best.layer)

@@ -136,6 +136,8 @@ def _mean(run: StudyFolder, name: str, measure: str) -> Score | None:
 
 def _control(pair: str, run: StudyFolder) -> str:
     name = run.told["control"]
+    if not name:
+        return f"{pair}: no positive control."
     found = {one.lower(): _mean(run, name, one) for one in ("Subwords", "Sentences")}
     told = [f"{one.value:.2f} by {what}" for what, one in found.items() if one is not None]
     return f"{pair}: the positive control, {name}, reached {' and '.join(told) or 'nothing yet'}."

@@ -80,7 +80,8 @@ class ControlledStudy:
     conditions: name to condition.
     order: what the paper found, from the best to the worst: groups of conditions, with no order
         within one.
-    control: the condition that must reach .5 before anything that is not found counts.
+    control: the condition that must reach .5 before anything that is not found counts; "": none is
+        known to succeed.
     """
 
     name: str
@@ -99,7 +100,7 @@ class ControlledStudy:
 
 
 Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
-"""The conditions of a study, their order and the control among them."""
+"""The conditions of a study, their order and the control among them ("": there is none)."""
 
 
 def run_controlled(
@@ -308,8 +309,11 @@ def expected_cost(study: ControlledStudy, seeds: int) -> str:
     tokens = seeds * sum(one.tokens for one in found)
     hours = seeds * sum(one.flops_per_token * one.tokens / one.here for one in found) / 3600
     n = seeds * len(found)
+    trainings = f"{n} training{'s' * (n > 1)}"
+    conditions = f"{len(found)} condition{'s' * (len(found) > 1)}, {seeds} seed{'s' * (seeds > 1)}"
+    millions = f"{tokens / 1e6:,.0f}" if tokens >= 1e7 else f"{tokens / 1e6:.2g}"
+    time = f"{hours:.1f} hours" if hours >= 1 else f"{max(60 * hours, 1):.0f} min"
     return (
-        f"{study.name}: {n} trainings ({len(found)} conditions, {seeds} seeds), "
-        f"{tokens / 1e6:,.0f} M tokens in all; {hours:.1f} hours of pure products on this machine's "
-        f"CPU, expect two to three times as long"
+        f"{study.name}: {trainings} ({conditions}), {millions} M tokens in all; {time} of pure "
+        f"products on this machine's CPU, expect two to three times as long"
     )

@@ -151,6 +151,7 @@ def split_rows(
     seed: int,
     words: tuple[int, int] = _WORDS,
     may: Sequence[bool] | None = None,
+    what: str = "text",
 ) -> tuple[list[int], list[int]]:
     """Which lines are kept for the end and which are for training: the first of equal ones.
 
@@ -158,6 +159,7 @@ def split_rows(
     ----------
     words: the fewest and the most words of a line that is kept.
     may: for each line whether it may be kept; None where all may.
+    what: what the user calls the text.
 
     Raises
     ------
@@ -173,7 +175,7 @@ def split_rows(
     if len(fit) < 2 * _KEPT:
         least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
         least += "" if may is None else ", short on their other sides, and there in other words"
-        refuse("text", least, str(len(fit)), "give more text, a sentence per line")
+        refuse(what, least, str(len(fit)), "give more text, a sentence per line")
     chosen = set(
         np.random.default_rng([seed, 0xE3]).choice(len(fit), _KEPT, replace=False).tolist()
     )

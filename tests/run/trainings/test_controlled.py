@@ -33,7 +33,7 @@ from crosslens.report.folders.controlled_findings import differences, kept_order
 from crosslens.report.folders.controlled_summary import summary
 from crosslens.run.study import Study, run_study
 from crosslens.run.trainings import controlled as run_module
-from crosslens.run.trainings.controlled import run_controlled
+from crosslens.run.trainings.controlled import expected_cost, run_controlled
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
 from crosslens.seed_means import hits_of, means
@@ -232,6 +232,8 @@ def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
     title, rows, *_ = summary(run)
     assert title.startswith("French and a copy of it by transliteration and inversion: does it")
     assert rows[1][:3] == ("transliteration-inversion", "1", "0.00")
+    (control,) = [part for part in summary(run) if str(part).startswith("Nothing here is known")]
+    assert "so what is not found says nothing" in control
     assert rows[0][-1] == "CKA there"  # a column in which no row has anything is none
     asked = json.loads((run / "config.json").read_text())["asked"]
     assert asked["recipe"] == named and asked["settings"]["data"] == settings["data"]
@@ -788,6 +790,12 @@ def _data(folder):
     return path
 
 
+def test_a_text_that_is_too_short_is_refused_as_the_user_calls_it(tmp_path):
+    (tmp_path / "short.txt").write_text("".join(line + "\n" for line in sentences(20)))
+    with pytest.raises(InputError, match="data: expected at least [0-9]+ different sentences of "):
+        made("deshpande-pairs", {"data": str(tmp_path / "short.txt")})
+
+
 def test_anchors_are_the_most_frequent_words(tmp_path):
     study, texts = made("conneau-anchors", {"data": str(_data(tmp_path))})
     words = [line.split("\t") for line in texts["identity-100"]]
@@ -800,9 +808,26 @@ def test_anchors_are_the_most_frequent_words(tmp_path):
 def test_a_dry_run_shows_every_condition(settings, capsys):
     given = {name: value for name, value in settings.items() if name not in READ}
     asked = [f"{name}={value}" for name, value in given.items()]
-    main(["train", "deshpande-pairs", *asked, "--dry-run"])
-    shown = capsys.readouterr().out
-    assert "# inversion" in shown and "# transliteration" in shown
+    for line in ([*asked, "--dry-run"], ["--dry-run", *asked]):  # settings behind options, too
+        assert main(["train", "deshpande-pairs", *line]) == 0
+        shown = capsys.readouterr().out
+        assert "# inversion" in shown and "# transliteration" in shown
+    with pytest.raises(SystemExit):
+        main(["train", "deshpande-pairs", "--dry-run", *asked, "word"])
+    assert "unrecognized arguments: word" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tokens", "seeds", "told"),
+    [
+        (2e5, 1, "1 training (1 condition, 1 seed), 0.2 M tokens in all; 1 min of pure products on "),
+        (3e8, 3, "3 trainings (1 condition, 3 seeds), 900 M tokens in all; "),
+    ],
+)
+def test_what_a_study_costs_is_said_in_numbers_that_can_be_read(tokens, seeds, told):
+    study = controlled_study("eng-translit", {"data": "x", "tokens": tokens})
+    said = expected_cost(study, seeds)
+    assert said.startswith(f"eng-translit: {told}") and (" hours of" in said) == (seeds == 3)
 
 
 @pytest.mark.slow  # three trainings, which the other tests have made of other conditions
