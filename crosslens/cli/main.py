@@ -271,9 +271,10 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
     ):
         line = [line[0], *with_config(verbs[line[0]], line[0], line[1:])]
     parsed, rest = parser.parse_known_args(line)
-    if parsed.verb == "train" and all("=" in word and word[0] != "-" for word in rest):
-        parsed.settings = [*parsed.settings, *rest]  # argparse takes none behind an option
-        rest = []
+    if parsed.verb == "train":  # argparse takes none behind an option
+        behind = [word for word in rest if "=" in word and word[0] != "-"]
+        parsed.settings = [*parsed.settings, *behind]
+        rest = [word for word in rest if word not in behind]
     if rest:  # the verb's own help names what it takes
         verbs[parsed.verb].error(f"unrecognized arguments: {' '.join(rest)}")
     return parsed

@@ -820,7 +820,11 @@ def test_a_dry_run_shows_every_condition(settings, capsys):
 @pytest.mark.parametrize(
     ("tokens", "seeds", "told"),
     [
-        (2e5, 1, "1 training (1 condition, 1 seed), 0.2 M tokens in all; 1 min of pure products on "),
+        (
+            2e5,
+            1,
+            "1 training (1 condition, 1 seed), 0.2 M tokens in all; 1 min of pure products on ",
+        ),
         (3e8, 3, "3 trainings (1 condition, 3 seeds), 900 M tokens in all; "),
     ],
 )
