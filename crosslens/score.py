@@ -119,6 +119,7 @@ QUANTITIES = {
     "neighbours_kept": Quantity("Neighbours kept", "fraction of neighbours", 0.0, 1.0, None),
     "contexts_kept": Quantity("Contexts kept", "fraction of pairs nearby", 0.0, 1.0, None),
     "words_replaced": Quantity("Words replaced", "fraction of words", 0.0, 1.0, None),
+    "sentences_cut": Quantity("Sentences cut", "fraction of pairs", 0.0, 1.0, None),
     "word_order_distance": Quantity(
         "Word-order distance", "mean difference of shares", 0.0, 1.0, None
     ),

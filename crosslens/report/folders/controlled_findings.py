@@ -18,6 +18,7 @@ __all__ = [
     "KeptOrder",
     "anchors_told",
     "compared_told",
+    "cut_told",
     "differences",
     "findings",
     "kept_order",
@@ -292,6 +293,19 @@ def anchors_told(study: StudyFolder) -> list[str]:
                 f"{name} {whole:.1f} % of all ({known:.1f} % of those that the dictionary knows)"
             )
     return [f"Words replaced: {'; '.join(said)}."] if said else []
+
+
+def cut_told(scores: Sequence[Score]) -> str:
+    """A sentence on how many of the kept sentences are cut; "" where none is.
+
+    >>> cut_told([Score(quantity="sentences_cut", value=0.012, n=500)])
+    '1.2 % of the kept sentences (of a pair, one or both sides) are cut to what the encoder reads.'
+    """
+    most = max([s.value for s in scores if s.quantity == "sentences_cut"], default=0)
+    if not most:
+        return ""
+    what = "of the kept sentences (of a pair, one or both sides) are cut to what the encoder reads"
+    return f"{100 * most:.1f} % {what}."
 
 
 def verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     anchors_told,
+    cut_told,
     findings,
     kept_order,
     similarity_told,
@@ -157,5 +158,5 @@ def _how(scores: Sequence[Score]) -> str:
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % over "
-        "seeds (of sentences: over seeds and sentences)."
-    )
+        f"seeds (of sentences: over seeds and sentences). {cut_told(scores)}"
+    ).rstrip()

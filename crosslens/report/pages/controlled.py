@@ -19,6 +19,7 @@ from crosslens.report.folders.controlled_findings import (
     KeptOrder,
     anchors_told,
     compared_told,
+    cut_told,
     findings,
     kept_order,
     similarity_told,
@@ -334,9 +335,9 @@ def _conditions(study: StudyFolder) -> str:
         "Means over seeds with 95 % intervals. Neighbours kept: the share of neighbouring subwords that "
         "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
         "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
-        "and shown on the other."
+        f"and shown on the other. {cut_told(study.scores)}"
     )
-    return table(caption, head, rows)
+    return table(caption.rstrip(), head, rows)
 
 
 def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:

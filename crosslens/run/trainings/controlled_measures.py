@@ -47,7 +47,8 @@ def measure(
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
     of subwords where the languages have ids of their own; overlap of the texts' subwords; which
     share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
-    the second language is derived; how many words are replaced where there are extra anchors.
+    the second language is derived; how many words are replaced where there are extra anchors; how
+    many kept sentences are cut.
     """
     from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.settings import resolve
@@ -60,8 +61,11 @@ def measure(
     scores = []
     for one, condition in ((model, None), (build_model(recipe, vocabularies), "random_encoder")):
         mine = {language: kept[language] for language in recipe.languages}
-        read = _activations(one, vocabularies, recipe, mine, run / "tokens")
-        x, y = read if beside is None else [*_read_beside(*beside, kept), *read]
+        read, cut = _activations(one, vocabularies, recipe, mine, run / "tokens")
+        if beside is not None:
+            first, cut_there = _read_beside(*beside, kept)
+            read, cut = [*first, *read], cut | cut_there
+        x, y = read
         on_train = condition is None
         scores += retrieval_scores(x, y, split, common, condition, hits=True, on_train=on_train)
         scores += [
@@ -70,6 +74,7 @@ def measure(
             if score.layer == score.other_layer and score.condition != "shuffled_items"
         ]
     fields = {**common, "source": x.language, "target": y.language}
+    scores.append(Score(**fields, quantity="sentences_cut", value=float(cut.mean()), n=n))
     counts = _counts(run, recipe, vocabularies)
     if recipe.vocabulary.copies and vocabularies.mode != "union":
         scores += _token_scores(model, vocabularies, counts, fields)
@@ -77,16 +82,25 @@ def measure(
         scores += _overlap_scores(counts, fields)
     if recipe.anchors.dictionary:
         told = read_json(run / "anchors.json", dict[str, Any])
-        value, n = told["of_words"], told["words"]
         details = {"of_known": told["of_known"]}
-        scores.append(Score(**fields, quantity="words_replaced", value=value, n=n, details=details))
+        scores.append(
+            Score(
+                **fields,
+                quantity="words_replaced",
+                value=told["of_words"],
+                n=told["words"],
+                details=details,
+            )
+        )
     if (derivation := recipe.derived.get(y.language)) is not None:
         scores += _order_scores(run, recipe, derivation, fields)
     return scores
 
 
-def _read_beside(run: Path, recipe: Any, kept: Mapping[str, Corpus]) -> list[Activations]:
-    """What another training's model makes of its language."""
+def _read_beside(
+    run: Path, recipe: Any, kept: Mapping[str, Corpus]
+) -> tuple[list[Activations], np.ndarray]:
+    """What another training's model makes of its language, and which sentences are cut."""
     from crosslens.models.training.settings import resolve
 
     recipe = resolve(recipe)
@@ -110,27 +124,29 @@ def _trained(run: Path, recipe: Any) -> tuple[Any, Any]:
 
 def _activations(
     model: Any, vocabularies: Any, recipe: Any, kept: Mapping[str, Corpus], place: Path
-) -> list[Activations]:
-    """The kept sentences in each language, per layer."""
+) -> tuple[list[Activations], np.ndarray]:
+    """The kept sentences in each language, per layer; and (pairs,) whether one of a pair is cut."""
     import torch
 
     from crosslens.models.training.batches import Stream
     from crosslens.models.training.data import encode_sentences
     from crosslens.models.training.validation import sentence_vectors
 
-    found = []
+    found, most = [], recipe.encoder.max_positions - 2
+    cut = np.zeros(len(next(iter(kept.values()))), bool)
     for language, corpus in kept.items():
-        where = place / f"kept.{language}"
-        file = encode_sentences(
-            vocabularies, corpus, where, recipe, recipe.encoder.max_positions - 2
+        whole = vocabularies.tokenizers[language].encode_batch(
+            list(corpus.sentences), add_special_tokens=False
         )
+        cut |= np.array([len(sentence.ids) > most for sentence in whole])
+        file = encode_sentences(vocabularies, corpus, place / f"kept.{language}", recipe, most)
         number = recipe.languages.index(language)
         rows = np.arange(len(file))
         stream = Stream("kept", (file,), rows, (language,), (number,), recipe.batch_tokens)
         layers = sentence_vectors(model.eval(), stream, torch.device("cpu"))
         arrays = {layer: vectors.numpy() for layer, vectors in enumerate(layers)}
         found.append(as_activations(arrays, language=language, ids=corpus.ids, unit="sentence"))
-    return found
+    return found, cut
 
 
 def _counts(run: Path, recipe: Any, vocabularies: Any) -> dict[str, np.ndarray]:

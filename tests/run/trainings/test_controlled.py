@@ -22,6 +22,7 @@ from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.front.calls import train, training_recipes
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.token_files import open_tokens
+from crosslens.models.text.vocabularies import load_vocabularies
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.settings import resolve
 from crosslens.recipes import STUDIES
@@ -645,7 +646,8 @@ def test_no_line_that_is_trained_on_has_a_side_that_is_kept(natural, tmp_path):
 
 
 def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
-    run = train("conneau-anchors", tmp_path / "run", seeds=1, settings=natural).folder
+    short = natural | {"max_length": 14, "encoder.max_positions": 14}  # cuts some of what is kept
+    run = train("conneau-anchors", tmp_path / "run", seeds=1, settings=short).folder
     scores = [s for s in read_scores(run / "scores.jsonl") if s.seed == 0]
     assert {s.encoder for s in scores} == {"none", "default-anchors", "default", "extra"}
     assert {s.quantity for s in scores} == {
@@ -653,6 +655,7 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
         "linear_cka",
         "debiased_linear_cka",
         "words_replaced",
+        "sentences_cut",
     }
     assert {(s.source, s.target) for s in scores} == {("eng", "nld"), ("nld", "eng")}
     kept = [(run / "text" / f"kept{side}.txt").read_text().splitlines() for side in ("", "-pair")]
@@ -671,6 +674,22 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
     said = f"Words replaced: extra {100 * told['of_words']:.1f} % of all"
     assert any(said in str(part) for part in summary(run))
     page = write_report(run).read_text()
+    for name in ("none", "extra"):  # a vocabulary for each language, and one of both
+        place, recipe = run / name / "seed-0", json.loads((run / "config.json").read_text())
+        shape = recipe["settings"]["conditions"][name]["recipe"]["encoder"]
+        most = shape["max_positions"] - 2
+        tokenizers = load_vocabularies(place / "tokenizer").tokenizers
+        sides = [
+            [len(tokenizers[language].encode(line, add_special_tokens=False).ids) for line in mine]
+            for language, mine in zip(("eng", "nld"), kept, strict=True)
+        ]
+        cut = [max(lengths) > most for lengths in zip(*sides, strict=True)]
+        (told,) = [s for s in scores if (s.encoder, s.quantity) == (name, "sentences_cut")]
+        assert (told.value, told.n) == (sum(cut) / KEPT, KEPT) and sum(cut) < KEPT
+    share = max(s.value for s in scores if s.quantity == "sentences_cut")
+    assert share > 0
+    sentence = f"{100 * share:.1f} % of the kept sentences (of a pair, one or both sides) are cut"
+    assert sentence in page and any(sentence in str(part) for part in summary(run))
     assert said in page and "extra &gt; default" in page
     assert "Default anchors" not in page  # as we call them
     recipes = training_recipes("conneau-anchors", natural)
