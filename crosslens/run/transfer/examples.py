@@ -11,7 +11,7 @@ from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.parse_scores import Tree, words_counted
 from crosslens.probes.methods.span_scores import Span, spans
 from crosslens.run.transfer.data import TaskData
-from crosslens.run.transfer.means import told_of
+from crosslens.run.transfer.means import chosen_settings, told_of
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
@@ -34,7 +34,7 @@ def examples(
     ----------
     every: outcomes of the run. dev: its scores of dev, which say the settings that were chosen.
     """
-    first = dict[str, tuple[str, str | None]]()
+    first, chosen = dict[str, tuple[str, str | None]](), chosen_settings(dev)
     for one in every:
         main = first.setdefault(one.task, (one.quantity, one.method))
         if (one.quantity, one.method) != main:
@@ -45,19 +45,9 @@ def examples(
         if split.original and tasks[one.task].task.spans:  # tags in another order than the words
             continue
         first_seed = (one.condition, one.suite, one.seed) == (None, "dev", transfer.seed)
-        if first_seed and told["setting"] == _chosen(dev, one, freeze):
+        system = (one.task, one.encoder, None, one.source, freeze)
+        if first_seed and told["setting"] == chosen.get(system, [0])[0]:
             yield from _sampled(tasks[one.task], one, freeze, transfer.seed)
-
-
-def _chosen(dev: Sequence[Score], one: Outcomes, freeze: int) -> int:
-    """The point of the grid that is best on dev."""
-    for score in dev:
-        told = score.details or {}
-        if (score.task, score.encoder, score.condition) == (one.task, one.encoder, None) and (
-            told.get("freeze", -1) == freeze
-        ):
-            return int(told.get("chosen", [told["setting"]])[0])
-    return 0
 
 
 def _sampled(data: TaskData, one: Outcomes, freeze: int, seed: int) -> Iterator[Example]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from crosslens.outcomes import Outcomes
 from crosslens.run.transfer.data import TaskData
-from crosslens.run.transfer.fits import IN_LANGUAGE, RANDOM
+from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.measures import (
+    averaged,
     counted,
     difference,
     items_counted,
@@ -15,12 +16,17 @@ from crosslens.run.transfer.measures import (
     outcomes,
     over_seeds,
 )
-from crosslens.run.transfer.presets import SPANS_BY, Preset
-from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
 
-__all__ = ["majority_scores", "means", "n_counted", "told_of"]
+__all__ = [
+    "chosen_outcomes",
+    "chosen_settings",
+    "majority_scores",
+    "means",
+    "n_counted",
+    "told_of",
+]
 
 _WAYS = {
     "dev": None,
@@ -31,19 +37,21 @@ _WAYS = {
 
 
 def means(
-    transfer: Transfer,
     tasks: Mapping[str, TaskData],
     every: Sequence[Outcomes],
-    presets: Mapping[str, Preset],
+    dev: Sequence[Score],
+    spans_by: str,
 ) -> list[Score]:
-    """Means over seeds of each quantity in each language, the controls, and differences."""
-    groups: dict[tuple[Any, ...], dict[int, Outcomes]] = {}
-    for one in every:
-        key = (one.task, one.encoder, one.condition, one.suite, one.representation, one.source)
-        groups.setdefault((*key, one.target, one.quantity, one.method), {})[one.seed or 0] = one
-    kept = {key: seeds for key, seeds in groups.items() if _complete(transfer, key, groups)}
-    scores = []
-    spans_by = SPANS_BY.get(transfer.preset, "strict")
+    """Means over seeds of each quantity in each language, the controls, and differences.
+
+    Parameters
+    ----------
+    every: what was answered, of each setting of a grid and each seed.
+    dev: scores of dev, which say what setting of a grid is taken; of two that are, each seed has the
+        mean.
+    spans_by: whose reading of tags is the headline.
+    """
+    kept, scores = chosen_outcomes(every, dev), []
     for (name, encoder, condition, way, where, source, target, *_), seeds in kept.items():
         data = tasks[name]
         split = data.tests.get(target)
@@ -65,10 +73,39 @@ def means(
     return [*scores, *_differences(kept, tasks)]
 
 
-def _complete(transfer: Transfer, key: tuple[Any, ...], groups: Mapping[Any, Any]) -> bool:
-    """Whether a setting was measured with all seeds: others of a grid were tried with one."""
-    seeds = 1 if key[2] == RANDOM else transfer.seeds
-    return len(groups[key]) == seeds or transfer.seeds == 1
+def chosen_outcomes(
+    every: Sequence[Outcomes], dev: Sequence[Score]
+) -> dict[tuple[Any, ...], dict[int, Outcomes]]:
+    """(task, encoder, condition, which weights, setting and frozen layers, source, target, quantity,
+    whose count) -> seed -> outcomes, of the settings that were chosen on dev alone; of two that were,
+    their mean, under the name of the better one."""
+    chosen = chosen_settings(dev)
+    groups: dict[tuple[Any, ...], dict[int, list[Outcomes]]] = {}
+    for one in every:
+        told = told_of(one.representation)
+        system = (one.task, one.encoder, one.condition, one.source, told.get("freeze", -1))
+        taken = chosen.get(system, [told["setting"]])
+        if told["setting"] not in taken:
+            continue
+        where = f"setting {taken[0]}, {str(one.representation).partition(', ')[2]}"
+        key = (one.task, one.encoder, one.condition, one.suite, where, one.source)
+        mine = groups.setdefault((*key, one.target, one.quantity, one.method), {})
+        mine.setdefault(one.seed or 0, []).append(one)
+    return {
+        key: {seed: averaged(found) for seed, found in mine.items()} for key, mine in groups.items()
+    }
+
+
+def chosen_settings(dev: Sequence[Score]) -> dict[tuple[Any, ...], list[int]]:
+    """(task, encoder, condition, source, frozen layers) -> numbers of the settings of a grid that are
+    taken, the best on dev first; nothing of systems with one setting."""
+    found = {}
+    for score in dev:
+        told = score.details or {}
+        if "chosen" in told:
+            system = (score.task, score.encoder, score.condition, score.source)
+            found[(*system, told.get("freeze", -1))] = list(told["chosen"])
+    return found
 
 
 def _condition(condition: str | None, way: str | None) -> str | None:

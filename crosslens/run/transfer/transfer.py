@@ -43,7 +43,7 @@ from crosslens.run.transfer.fits import (
 )
 from crosslens.run.transfer.means import means
 from crosslens.run.transfer.predictors import predicted
-from crosslens.run.transfer.presets import Preset, find_preset, with_features
+from crosslens.run.transfer.presets import SPANS_BY, Preset, find_preset, with_features
 from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall
@@ -103,7 +103,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
             if world.first:
                 every = read_outcomes(run.finish_outcomes())
                 write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
-                found = means(transfer, tasks, every, presets)
+                found = means(tasks, every, dev, SPANS_BY.get(transfer.preset, "strict"))
                 run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
 

@@ -10,7 +10,7 @@ from battery_data import add_treebanks, make_data, write
 
 from crosslens.errors import InputError, OutputError
 from crosslens.models.saved.loading import load_encoder
-from crosslens.outcomes import read_outcomes
+from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.readers.tagged_words import read_tagged_words
@@ -20,6 +20,7 @@ from crosslens.report.pages.transfer import transfer_page
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import languages_by_task, transfer_data
+from crosslens.run.transfer.means import chosen_outcomes
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
@@ -268,6 +269,42 @@ def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch
     assert tried.keys() == {(0, 0), (1, 0), (1, 1)} and tried[1, 0] > tried[0, 0]
     (score,) = found(folder, part="test", condition=None)
     assert score.details["setting"] == 1 and score.value > 0.8
+    once = dataclasses.replace(told, checkpoints=False, seeds=1, random_control=True)
+    folder = run_transfer(once, tmp_path / "once")  # of one seed, too, and of random weights
+    assert len(found(folder, part="dev")) == 4
+    for condition in (None, "random_encoder"):
+        (score,) = found(folder, part="test", condition=condition)
+        mine = [row for row in found(folder, part="dev") if row.condition == condition]
+        better = max(mine, key=lambda row: row.value)
+        assert [score.details["setting"]] == mine[0].details["chosen"]
+        assert better.details["setting"] == score.details["setting"]
+
+
+def test_of_two_settings_that_are_taken_each_seed_has_the_mean():
+    def answered(setting, seed, right, condition=None):
+        ids = np.array(["a", "b", "c", "d"])
+        return Outcomes(
+            task="t", quantity="accuracy", item=np.arange(4), item_id=ids, group=ids, encoder="e",
+            outcome=np.array(right, float), condition=condition, seed=seed, source="eng",
+            target="deu", suite="dev", representation=f"setting {setting}, freeze -1",
+        )  # fmt: skip
+
+    every = [
+        answered(0, 0, [1, 0, 0, 0]),
+        answered(1, 0, [0, 0, 0, 0]),
+        answered(2, 0, [1, 1, 0, 1]),
+        answered(2, 1, [1, 1, 1, 1]),
+        answered(0, 1, [1, 0, 1, 0]),
+        answered(1, 0, [0, 0, 0, 1], "random_encoder"),
+    ]
+    details = {"part": "dev", "setting": 0, "chosen": [2, 0]}
+    dev = [Score(quantity="accuracy", value=1, n=4, task="t", encoder="e", source="eng",
+                 seed=0, details=details)]  # fmt: skip
+    kept = chosen_outcomes(every, dev)
+    assert [key[4] for key in kept] == ["setting 2, freeze -1", "setting 1, freeze -1"]
+    mine, control = kept.values()
+    assert mine[0].outcome.tolist() == [1, 0.5, 0, 0.5] and mine[1].mean == 0.75
+    assert control[0].mean == 0.25
 
 
 def test_names_are_counted_by_windows_where_these_are_examples_of_their_own(

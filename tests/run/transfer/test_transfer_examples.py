@@ -116,7 +116,8 @@ def test_other_systems_epochs_and_seeds_are_passed_over(data, fields):
 
 def test_of_a_grid_the_point_that_is_best_on_dev_is_shown(data):
     details = {"part": "dev", "setting": 0, "chosen": [1]}
-    dev = [Score(quantity="accuracy", value=0.5, n=9, task="xnli", encoder="e", details=details)]
+    dev = [Score(quantity="accuracy", value=0.5, n=9, task="xnli", encoder="e",
+                 source="eng", details=details)]  # fmt: skip
     for point, n in ((0, 0), (1, 5)):
         some = found(
             data, "xnli", lambda split: Answers(["maybe"] * len(split)), dev=dev, point=point
