@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from crosslens.errors import refuse
 
-__all__ = ["seeds_difference", "seeds_share"]
+__all__ = ["seeds_contrast", "seeds_difference", "seeds_share"]
 
 _FEW = 10  # clusters with the rarer outcome, below which their variance cannot be estimated
 
@@ -98,18 +98,57 @@ def seeds_difference(
     >>> difference, low > 0.1
     (0.25, True)
     """
-    sides = [_check(*side) for side in (first, second)]
-    if sides[0][0].shape[1] != sides[1][0].shape[1]:
-        told = " and ".join(str(found.shape[1]) for found, _ in sides)
+    return seeds_contrast([(1.0, *first)], [(-1.0, *second)])
+
+
+def seeds_contrast(
+    *sides: Sequence[tuple[float, np.ndarray, np.ndarray]],
+) -> tuple[float, float, float]:
+    """A sum of shares with weights, each a mean over seeds on the same clusters, and its 95 % interval
+    over seeds and items.
+
+    Parameters
+    ----------
+    sides: of each independent system (weight, ``found``, ``of``) of what was measured of it, shapes
+        (seeds, g) as of :func:`seeds_share`. Within a side seeds are the same trainings: what one of
+        them has in all of its measurements cancels. Sides may differ in their number of seeds; the g
+        clusters are the same.
+
+    Returns
+    -------
+    value, low, high: from minus the sum of the negative weights' sizes to that of the positive ones.
+        With one cluster low and high are NaN.
+
+    Notes
+    -----
+    Simulated with 3 and 5 trainings, whose shares go together within a side, on 200 and 2,000 items
+    that differ in how hard they are: a difference within a side is covered in 89 to 98 % (least where
+    three trainings differ widely), the difference of two such in 92 to 97 %.
+
+    >>> zero_shot, taught = np.tile([1.0, 0.0], (3, 50)), np.tile([1.0, 1.0], (3, 50))
+    >>> seeds_contrast([(1.0, zero_shot, np.ones((3, 100))), (-1.0, taught, np.ones((3, 100)))])[0]
+    -0.5
+    """
+    moved, low, high = list[tuple[np.ndarray, np.ndarray]](), 0.0, 0.0
+    for side in sides:
+        rows, shares = [], []
+        for weight, *counts in side:
+            found, of = _check(*counts)
+            share = found.sum(axis=1) / of.sum(axis=1)
+            rows.append(weight * _residuals(found, of, share))
+            shares.append(weight * share)
+            low, high = low + min(weight, 0.0), high + max(weight, 0.0)
+        moved.append((np.sum(rows, axis=0), np.sum(shares, axis=0)))
+    sizes = {rows.shape[1] for rows, _ in moved}
+    if len(sizes) > 1:
+        told = " and ".join(str(rows.shape[1]) for rows, _ in moved)
         refuse("second", "the clusters of first", told, "measure both on the same items")
-    shares = [found.sum(axis=1) / of.sum(axis=1) for found, of in sides]
-    difference = float(shares[0].mean() - shares[1].mean())
-    if sides[0][0].shape[1] < 2:
-        return difference, math.nan, math.nan
-    second_side = (-_residuals(*sides[1], shares[1]), shares[1])
-    variance, degrees = _variance([(_residuals(*sides[0], shares[0]), shares[0]), second_side])
+    value = float(sum(shares.mean() for _, shares in moved))
+    if min(sizes) < 2:
+        return value, math.nan, math.nan
+    variance, degrees = _variance(moved)
     half = _student(degrees) * math.sqrt(variance)
-    return difference, max(-1.0, difference - half), min(1.0, difference + half)
+    return value, max(low, value - half), min(high, value + half)
 
 
 def _residuals(found: np.ndarray, of: np.ndarray, shares: np.ndarray) -> np.ndarray:

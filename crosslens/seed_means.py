@@ -31,7 +31,8 @@ def means(scores: Sequence[Score]) -> list[Score]:
     """Means over seeds with 95 % intervals, as scores without a seed.
 
     Retrieval: over both directions, of the held-out sentences, the interval over seeds and
-    sentences. Everything else: Student's interval over seeds; with one seed that of the measurement.
+    sentences. Everything else: Student's interval over seeds; with one seed, or where all have the
+    same value, that of the first measurement over its items.
     """
     groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
@@ -67,7 +68,7 @@ def _mean(found: Sequence[Score]) -> Score:
 
 
 def _over_seeds(values: Sequence[float], first: Score) -> tuple[float, float | None, float | None]:
-    if len(values) == 1:
+    if len(set(values)) == 1:  # of equal ones Student's would have no width
         return first.value, first.low, first.high
     mean, low, high = mean_interval(np.array(values))
     limits = QUANTITIES[first.quantity]

@@ -6,11 +6,13 @@
 import csv
 import dataclasses
 import functools
+import itertools
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from crosslens.errors import check_choice
 
-__all__ = ["PAPERS", "Published", "published"]
+__all__ = ["PAPERS", "Published", "ordered_pairs", "published"]
 
 _FOLDER = Path(__file__).parent.parent / "data" / "published"
 PAPERS = {
@@ -88,3 +90,20 @@ def _all() -> tuple[Published, ...]:
             for row in csv.DictReader(file, delimiter="\t"):
                 found.append(Published(paper, **{**row, "value": float(row["value"])}))  # type: ignore[arg-type]
     return tuple(found)
+
+
+def ordered_pairs(
+    order: Sequence[Sequence[str]], measured: Collection[str]
+) -> list[tuple[str, str]]:
+    """All pairs of measured conditions of which an order of groups puts the first above the second.
+
+    >>> ordered_pairs([["a"], ["b", "c"], ["d"]], ["a", "c", "d"])
+    [('a', 'c'), ('a', 'd'), ('c', 'd')]
+    """
+    groups = [[name for name in group if name in measured] for group in order]
+    return [
+        (better, worse)
+        for upper, lower in itertools.combinations(groups, 2)
+        for better in upper
+        for worse in lower
+    ]

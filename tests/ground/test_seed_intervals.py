@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.seed_intervals import seeds_difference, seeds_share
+from crosslens.seed_intervals import seeds_contrast, seeds_difference, seeds_share
 
 
 def sampled(rng, seeds, groups, mean, seed_spread, group_spread, size=4):
@@ -54,6 +54,39 @@ def test_differences_cover_nothing_where_there_is_none():
         _, low, high = seeds_difference((first[:3], of[:3]), (first[3:], of[3:]))
         hits += low <= 0 <= high
     assert 0.90 <= hits / 300 <= 1.0
+
+
+def paired(rng, seeds, groups, means, seed_spread):
+    """Measurements of the same trainings, on items that are as hard in all of them."""
+    of_seed, of_group = rng.normal(0, seed_spread, (seeds, 1)), rng.normal(0, 1, (1, groups))
+    of = np.ones((seeds, groups))
+    p = [1 / (1 + np.exp(-(math.log(m / (1 - m)) + of_seed + of_group))) for m in means]
+    return [((rng.random((seeds, groups)) < one).astype(float), of) for one in p]
+
+
+def test_what_trainings_have_in_common_cancels_within_a_side_alone():
+    """Two measurements of three trainings that differ widely, and the same of three others."""
+    rng, hits, widths, runs = np.random.default_rng(0), np.zeros(2), [], 300
+    alike = truth(0.6, 1.0, 1.0) - truth(0.8, 1.0, 1.0)
+    for _ in range(runs):
+        (zero, taught), (zero2, taught2) = (paired(rng, 3, 200, (0.6, 0.8), 1.0) for _ in range(2))
+        _, low, high = seeds_contrast([(1.0, *zero), (-1.0, *taught)])
+        _, apart_low, apart_high = seeds_difference(zero, taught)  # as if of different trainings
+        widths.append((apart_high - apart_low) / (high - low))
+        sides = [(1.0, *zero), (-1.0, *taught)], [(-1.0, *zero2), (1.0, *taught2)]
+        _, low2, high2 = seeds_contrast(*sides)
+        hits += [low <= alike <= high, low2 <= 0 <= high2]
+    assert (hits / runs > 0.89).all() and np.median(widths) > 1.5
+
+
+def test_a_contrast_is_the_sum_of_its_shares():
+    rng = np.random.default_rng(0)
+    (a, b), (c, d) = (paired(rng, 2, 30, (0.6, 0.8), 0.5) for _ in range(2))
+    value, low, high = seeds_contrast([(1.0, *a), (-1.0, *b)], [(-1.0, *c), (1.0, *d)])
+    shares = [(found.sum(axis=1) / of.sum(axis=1)).mean() for found, of in (a, b, c, d)]
+    assert value == pytest.approx(shares[0] - shares[1] - shares[2] + shares[3])
+    assert -2 <= low < value < high <= 2
+    assert seeds_contrast([(1.0, *a)], [(-1.0, *c)]) == seeds_difference(a, c)
 
 
 def test_the_mean_is_that_of_the_seeds():

@@ -1,12 +1,12 @@
 """What a controlled study finds: which of the paper's orders, and what goes with what."""
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from crosslens.readers.published import ordered_pairs
 from crosslens.report.folders.controlled import REACHED, StudyFolder, onset
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_difference
@@ -186,7 +186,7 @@ def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.nda
 
 
 def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
-    """Difference of two means with Welch's 95 % interval.
+    """Difference of two means with Welch's 95 % interval; NaN where neither side varies.
 
     >>> tuple(round(x, 2) for x in welch(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])))
     (1.0, -1.27, 3.27)
@@ -196,7 +196,7 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     difference = float(a.mean() - b.mean())
     parts = [float(one.var(ddof=1)) / len(one) for one in (a, b)]
     if (variance := sum(parts)) == 0:
-        return difference, difference, difference
+        return difference, math.nan, math.nan
     degrees = variance**2 / sum(
         part**2 / (len(one) - 1) for part, one in zip(parts, (a, b), strict=True)
     )
@@ -216,23 +216,6 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
     if len(rows) == 1:
         return [*_control_told(study)]
     return [rows, *filter(None, [compared_told(rows)]), *_control_told(study)]
-
-
-def ordered_pairs(
-    order: Sequence[Sequence[str]], measured: Collection[str]
-) -> list[tuple[str, str]]:
-    """All pairs of measured conditions of which an order of groups puts the first above the second.
-
-    >>> ordered_pairs([["a"], ["b", "c"], ["d"]], ["a", "c", "d"])
-    [('a', 'c'), ('a', 'd'), ('c', 'd')]
-    """
-    groups = [[name for name in group if name in measured] for group in order]
-    return [
-        (better, worse)
-        for upper, lower in itertools.combinations(groups, 2)
-        for better in upper
-        for worse in lower
-    ]
 
 
 def compared_told(rows: _Rows) -> str:

@@ -7,20 +7,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-import numpy as np
-
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
-from crosslens.readers.published import PAPERS, published
-from crosslens.report.folders.controlled_findings import ordered_pairs, verdict, welch
+from crosslens.readers.published import PAPERS, Published, published
 from crosslens.report.folders.finished import finished_run
 from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
 
-__all__ = ["COLUMNS", "StudyTransferFolder", "load_study_transfer", "printed_less", "summary"]
+__all__ = [
+    "COLUMNS",
+    "StudyTransferFolder",
+    "load_study_transfer",
+    "points",
+    "printed_head",
+    "printed_less",
+    "summary",
+]
 
 _Rows = list[tuple[str, ...]]
 _DEFAULT = "default"  # the condition that Conneau et al. hold the others against
 _LESS = "zero_shot_less_in_language"
+_COMPARED = "conditions"  # of the difference of two, whose encoder is "FIRST / SECOND"
 COLUMNS = {
     "zero-shot": (None, True),
     "trained on it": ("in_language", True),
@@ -40,6 +46,8 @@ class Told(TypedDict):
     published: dict[str, str]
     alignment: dict[str, float]
     order: NotRequired[list[list[str]]]
+    control: NotRequired[str]
+    left_out: NotRequired[list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,29 +146,73 @@ class StudyTransferFolder:
         return "zero-shot less in-language" if deshpande else "zero-shot"
 
     def orders(self, task: str) -> _Rows:
-        """Of each two conditions that the paper puts in an order, by how much the first is above: the
-        difference of what the paper compares, Welch's 95 % interval over trainings, and whether it
-        is found."""
+        """Of each two conditions that the paper puts in an order, by how many points the first is
+        above in what the paper compares, the 95 % interval, and whether it is found; and how many
+        such comparisons there are."""
         rows: _Rows = []
-        for better, worse in ordered_pairs(self.told.get("order", []), self.names):
-            sides = [self._each(task, name) for name in (better, worse)]
-            found = welch(*sides) if min(map(len, sides)) > 1 else None
-            rows.append((f"{better} > {worse}", *verdict(found)))
+        for s in self.scores:
+            if (s.task, s.condition) == (task, _COMPARED):
+                names = str(s.encoder).split(" / ")
+                if lacking := [name for name in names if not self.learnt(task, name)]:
+                    found = f"{lacking[0]} learnt nothing"
+                elif s.low is None or s.high is None:
+                    found = "open"
+                else:
+                    found = "found" if s.low > 0 else "reversed" if s.high < 0 else "open"
+                rows.append((" > ".join(names), points(s), found))
         return rows
 
-    def _each(self, task: str, name: str) -> np.ndarray:
-        quantity, condition = self.main[task][0], None
-        if self.told["paper"] == "deshpande":
-            quantity, condition = f"{quantity}_difference", _LESS
-        wanted = (task, name, condition, self.languages[1], quantity)
-        return np.array(
-            [
-                s.value
-                for s in self.scores
-                if (s.task, s.encoder, s.condition, s.target, s.quantity) == wanted
-                and s.seed is not None
-            ]
-        )
+    def learnt(self, task: str, name: str) -> bool:
+        """Whether a condition that is trained on the copy does better there than the most frequent
+        label: if not, what it loses zero-shot says nothing."""
+        taught, common = (self.mean(task, name, way) for way in ("in_language", "majority"))
+        if taught is None or common is None:
+            return True
+        return (taught.value if taught.low is None else taught.low) > common.value
+
+    def notes(self, task: str) -> list[str]:
+        """What the reader should know: what the positive control reached, trainings that fell short,
+        text that was not read, conditions that are left out."""
+        notes, control = list[str](), self.told.get("control", "")
+        sides = [self.mean(task, control, way) for way in (None, "in_language", "majority")]
+        if sides[0] is not None and sides[1] is not None:
+            common = "" if sides[2] is None else f", the most frequent label {_percent(sides[2])}"
+            notes.append(
+                f"The positive control, {control}, has {_percent(sides[0])} zero-shot and "
+                f"{_percent(sides[1])} trained on the copy{common}."
+            )
+        for name in self.names:
+            if not self.learnt(task, name):
+                notes.append(
+                    f"{name}, trained on the copy, is not clearly above the most frequent label: what "
+                    "it loses zero-shot says nothing."
+                )
+        for column, (condition, _) in COLUMNS.items():
+            said = {
+                name: score.evidence.warnings
+                for name in self.names
+                if (score := self.mean(task, name, condition)) and score.evidence.warnings
+            }
+            if said and column != "in the original":
+                name, told = next(iter(said.items()))
+                others = len(said) - 1
+                more = f", and {others} further condition{'s' * (others > 1)}" if others else ""
+                notes.append(f"{column} ({name}{more}): {'; '.join(told[:3])}.")
+        for name in self.told.get("left_out", []):
+            notes.append(f"{name} is left out: its copy is a text of its own, without data.")
+        return notes
+
+
+def points(score: Score) -> str:
+    """A difference in points with its interval.
+
+    >>> points(Score(quantity="accuracy_difference", value=-0.25, n=9, low=-0.3, high=-0.2))
+    '-25.0 [-30.0, -20.0]'
+    """
+    value = f"{100 * score.value:+.1f}"
+    if score.low is None or score.high is None:
+        return value
+    return f"{value} [{100 * score.low:+.1f}, {100 * score.high:+.1f}]"
 
 
 def _spread(score: Score) -> str:
@@ -180,7 +232,9 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
     folder = Path(folder)
     config, scores = finished_run(folder, "study_transfer", "study-transfer")
     told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told)
-    measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
+    measured = dict.fromkeys(
+        str(s.encoder) for s in scores if s.encoder is not None and s.condition != _COMPARED
+    )
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
     main = headline_quantities(scores)
     return StudyTransferFolder(
@@ -200,16 +254,36 @@ def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:
 
 def printed_less(told: Told, name: str, task: str) -> str:
     """The paper's number of a condition in a task, as printed, or numbers, where its tables differ;
-    "-" where there is none."""
+    "-" where there is none. Conneau et al.'s are less that of the system that our default is."""
+    base = _DEFAULT if told["paper"] != "deshpande" else ""
+    less = {one.table: one.value for one in _printed(told, base, task)}
+    found = [one.value - less.get(one.table, 0.0) for one in _printed(told, name, task)]
+    return " or ".join(dict.fromkeys(f"{value:.3g}" for value in found)) or "-"
+
+
+def _printed(told: Told, name: str, task: str) -> list[Published]:
     deshpande = told["paper"] == "deshpande"
     system = told["published"].get(name, "") + (", BZ - BS" if deshpande else "")
     where = "eng" if deshpande else "mean"
-    found = [
-        one.value
+    return [
+        one
         for one in published(paper=told["paper"], task=task, language=where)
         if one.system == system and one.metric.endswith("_difference")
     ]
-    return " or ".join(dict.fromkeys(f"{value:g}" for value in found)) or "-"
+
+
+def printed_head(told: Told, task: str, quantity: str) -> str:
+    """What the paper's numbers are: of what, and by which measure, where that is not ours."""
+    head, called = PAPERS[told["paper"]], "BZ - BS"
+    if told["paper"] != "deshpande":
+        called = f"less {told['published'].get(_DEFAULT) or 'Default'}, mean of 3"
+    metrics = {one.metric for name in told["published"] for one in _printed(told, name, task)} - {
+        f"{quantity}_difference"
+    }
+    other = "".join(
+        f", {QUANTITIES[metric.removesuffix('_difference')].label}" for metric in metrics
+    )
+    return f"{head}: {called}{other}"
 
 
 def summary(folder: str | Path) -> list[_Rows | str]:
@@ -221,15 +295,13 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     StoreError: one of its files is damaged.
     """
     run, parts = load_study_transfer(folder), list[_Rows | str]()
-    paper = PAPERS[run.told["paper"]]
-    printed = "BZ - BS" if run.told["paper"] == "deshpande" else "less Default, mean of 3"
     for task, (quantity, counted_as) in run.main.items():
         label = QUANTITIES[quantity].label + (f", as {counted_as} counts" if counted_as else "")
         parts.append(f"{task}: {label} in per cent, means over trainings")
         head = ("condition", "trainings", *COLUMNS, "zero-shot less trained on it (BZ - BS)")
         head = (*head, "original alone less it (MZ - BS)")
         head += ("zero-shot less default",) if run.has_default else ()
-        rows: _Rows = [(*head, f"{paper}: {printed}")]
+        rows: _Rows = [(*head, printed_head(run.told, task, quantity))]
         for name in run.names:
             cells = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
             cells += [run.less(task, name), run.monolingual_less(task, name)]
@@ -240,8 +312,9 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             n = _trainings(run, task, name)
             rows.append((name, str(n), *told, printed_less(run.told, name, task)))
         orders = run.orders(task)
-        head_of = ("the paper's order", f"{run.compared}: difference", "")
-        parts += [rows, *([[head_of, *orders]] if orders else []), *run.with_alignment(task)]
+        head_of = ("the paper's order", f"{run.compared}: points", "")
+        parts += [rows, *([[head_of, *orders]] if orders else [])]
+        parts += [*run.with_alignment(task), *run.notes(task)]
     return parts
 
 

@@ -1,6 +1,7 @@
 """The page of a study's transfer: each condition zero-shot beside its controls, and how the loss goes
 with alignment."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from crosslens.report.folders.study_transfer import (
     COLUMNS,
     StudyTransferFolder,
     load_study_transfer,
+    points,
+    printed_head,
     printed_less,
 )
 from crosslens.report.parts.drawing import Axis, colour_bar, heat_panel, plain_style, scale_ends
@@ -27,8 +30,8 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.scatter import scatter_panel
-from crosslens.report.parts.wording import estimate, join, language, named, tag, text
-from crosslens.score import QUANTITIES
+from crosslens.report.parts.wording import decimal, join, language, named, tag, text
+from crosslens.score import QUANTITIES, Score
 
 __all__ = ["study_transfer_page"]
 
@@ -51,7 +54,7 @@ def study_transfer_page(folder: str | Path) -> str:
                 "".join(_lead(run, task, numbering) for task in run.main),
                 [sentence for task in run.main for sentence in _told(run, task)][:3],
                 _facts(run),
-                [],
+                [text(note) for task in run.main for note in run.notes(task)],
                 [],
                 "Nothing was measured in this run.",
             ),
@@ -77,7 +80,7 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
         [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
         for name in run.names
     ]
-    grid = np.array([[np.nan if s is None else s.value for s in row] for row in found])
+    grid = np.array([[np.nan if s is None else 100 * s.value for s in row] for row in found])
     there = ~np.isnan(grid).all(axis=0)  # what was not measured has no column
     grid, columns = grid[:, there], [one for one, kept in zip(COLUMNS, there, strict=True) if kept]
     ends = scale_ends(grid[np.isfinite(grid)].tolist())
@@ -90,11 +93,11 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
         ("condition", "measured"),
         ends=ends,
     )
-    label = QUANTITIES[run.main[task][0]].label
+    label = f"{QUANTITIES[run.main[task][0]].label}, per cent"
     panels = [panel(f"{task}: {label}", "", picture)]
     points = run.points(task)
     if len(points) > 2:
-        axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("points lost zero-shot (BZ − BS)")
+        axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("BZ − BS, points")
         shown = {
             name.removeprefix("transliteration-").replace(", seed", ""): (aligned, 100 * less)
             for name, (aligned, less) in points.items()
@@ -115,10 +118,12 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
     """Sentences on a task, as HTML."""
     less = {name: run.less(task, name) for name in run.names}
     parts = [
-        f"{named(name)} {estimate(score)}" for name, score in less.items() if score is not None
+        f"{named(name)} {text(_minus(points(score)))}"
+        for name, score in less.items()
+        if score is not None
     ]
     told = [
-        f"{tag('strong', text(task))}: zero-shot less trained on the copy is "
+        f"{tag('strong', text(task))}: zero-shot less trained on the copy is, in points, "
         f"{join(parts, most=6, rest='further conditions')}."
     ]
     return [*told, *map(text, run.with_alignment(task))]
@@ -132,37 +137,57 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
         "Study": named(str(asked.get("study", "not recorded"))),
         "Fine-tuned on": text(f"{language(original)}, and {copy}"),
         "Fine-tunings of each training": text(asked.get("seeds", "not recorded")),
-        "Intervals": "95 %, over trainings; of a single one over its test items",
+        "Intervals": "95 %, over trainings and test items; of a single training over its items",
     }
 
 
 def _table(run: StudyTransferFolder, task: str) -> str:
-    paper = PAPERS[run.told["paper"]]
-    printed = "BZ − BS" if run.told["paper"] == "deshpande" else "less Default, mean of 3"
     head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"]
     head += ["less default"] if run.has_default else []
-    head += ["alignment", f"{paper}: {printed}"]
+    head += ["alignment", text(_minus(printed_head(run.told, task, run.main[task][0])))]
     rows = []
     for name in run.names:
         scores = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
-        scores += [run.less(task, name), run.monolingual_less(task, name)]
+        lost = [run.less(task, name), run.monolingual_less(task, name)]
         less, aligned = run.less_default(task, name), run.told["alignment"].get(name)
-        beside = ["–" if less is None else f"{100 * less:+.1f}".replace("-", "−")]
+        beside = ["–" if less is None else _minus(f"{100 * less:+.1f}")]
         rows.append(
             [
                 named(name),
-                *map(value_cell, scores),
+                *map(_cell, scores),
+                *("–" if one is None else text(_minus(points(one))) for one in lost),
                 *(beside if run.has_default else []),
                 "–" if aligned is None else f"{aligned:.2f}",
-                text(printed_less(run.told, name, task).replace("-", "−")),
+                text(_minus(printed_less(run.told, name, task))),
             ]
         )
     caption = (
-        "Means over trainings with 95 % intervals. BZ: zero-shot on the copy; BS: trained on the copy; "
-        "MZ: an encoder of the original alone, zero-shot."
+        "Per cent, means over trainings, with 95 % intervals over trainings and test items; differences "
+        "in points. BZ: zero-shot on the copy; BS: trained on the copy; MZ: an encoder of the original "
+        "alone, zero-shot."
         + (" Less default: zero-shot less that of default." if run.has_default else "")
     )
-    orders = [[text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in run.orders(task)]
-    about = f"Differences of {run.compared}, with Welch's 95 % interval over trainings."
-    compared = table(about, ["The paper's order", "Difference", ""], orders) if orders else ""
+    orders = [[text(row[0]), text(_minus(row[1])), text(row[2])] for row in run.orders(task)]
+    about = f"Differences of {run.compared} in points, with 95 % intervals over trainings and test items."
+    if len(orders) > 1:
+        about += (
+            f" {len(orders)} comparisons: of 20 where there is no difference, one is expected to hold "
+            "no 0."
+        )
+    compared = table(about, ["The paper's order", "Points", ""], orders) if orders else ""
     return table(caption, head, rows) + compared
+
+
+def _cell(score: Score | None) -> str:
+    """A share in per cent, its interval below it; where it could not be computed, why."""
+    if score is None or math.isnan(score.value):
+        return value_cell(score)
+    shown = decimal(100 * score.value, 1)
+    if score.low is None or score.high is None:
+        return shown
+    ends = f"[{decimal(100 * score.low, 1)}, {decimal(100 * score.high, 1)}]"
+    return f"{shown} {tag('small', ends, class_='within')}"
+
+
+def _minus(told: str) -> str:
+    return told.replace("-", "−")

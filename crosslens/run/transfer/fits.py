@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -176,7 +176,7 @@ def _compute(
 
     data, task, spans_by = fit.data, fit.data.task, SPANS_BY.get(transfer.preset, "strict")
     tuned, answer = _tune(transfer, fit, loaded, run)
-    made, unread = list[Outcomes](), dict[str, int]()
+    made, wordless, unread = list[Outcomes](), dict[str, int](), dict[str, float]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
         for language in languages:
@@ -186,7 +186,9 @@ def _compute(
             answers = answered[key]
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
             if answers.without_subword:
-                unread[language] = answers.without_subword
+                wordless[language] = answers.without_subword
+            if way == "dev" and (share := _unread(transfer, fit, loaded, split, answers)):
+                unread[language] = share
     best = tuned.best_epoch("dev")
     common = [counted(task, one, majority(task, data.train, one), spans_by)[0] for one in data.dev]
     if transfer.keep and fit.seed == transfer.seed:
@@ -205,7 +207,8 @@ def _compute(
         "updates": len(epochs) * tuned.per_epoch,
         **({"stopped": True} if len(epochs) < int(fit.point.get("epochs", 1)) else {}),
         "most_frequent": _number(_share(common)),
-        **({"without_subword": unread} if unread else {}),
+        **({"without_subword": wordless} if wordless else {}),
+        **({"unread": unread} if unread else {}),
         **_freeze(fit.system),
     }
     trained = "+".join(one.language for one in data.train)
@@ -223,6 +226,23 @@ def _compute(
     )
     tuned.drop_weights()
     return [score], made
+
+
+def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers: Answers) -> float:
+    """The share of words that the encoder did not read, or of texts that were cut: those that fill
+    its input."""
+    from crosslens.models.finetuning.classify import Classify
+    from crosslens.models.finetuning.derived import rows_of
+
+    if split.corpus is not None:
+        return answers.without_subword / max(1, sum(map(len, split.labels)))
+    settings = settings_of(fit.point, fit.data.task.kind, fit.system.freeze, fit.seed, transfer)
+    kind = kind_of(fit.data, settings, fit.point, transfer)
+    if not isinstance(kind, Classify):
+        return 0.0  # paragraphs are read through windows
+    most = min(kind.max_length, loaded.encoder.max_length)
+    rows = rows_of(cast(Any, kind), loaded.encoder, examples_of(split, fit.data))
+    return sum(len(row.ids) >= most for row in rows) / max(1, len(split))
 
 
 def answering(

@@ -1,13 +1,14 @@
-"""Whether trainings were long enough: what a run says of those that were not."""
+"""Whether trainings were long enough, and inputs: what a run says of those that were not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosslens.score import QUANTITIES, Score, format_value
 
-__all__ = ["shortfall"]
+__all__ = ["shortfall", "unread_told"]
 
 _STILL_RISING = 0.05  # of the last epoch, on dev; a training that has settled gains a point or two
+_UNREAD = 0.01  # of words or texts, from which it is said
 _FEW = 500  # updates; names of 1,801 sentences: F1 22.8 after 171, 71.3 after 513
 
 
@@ -55,6 +56,25 @@ def shortfall(seeds: Sequence[Score]) -> str:
         f"on dev {label} still rose by {_percent(rise)} points in the last of "
         f"{len(details[0]['epochs'])} epochs ({updates}): more epochs may help"
     )
+
+
+def unread_told(unread: Mapping[str, float], *, words: bool) -> str:
+    """A sentence on the languages of which a hundredth or more is not read; "" where there is none.
+
+    Parameters
+    ----------
+    unread: language to the share of its words that are not read, or of its texts that are cut.
+
+    >>> unread_told({"eng": 0.304, "deu": 0.002}, words=True)
+    'of eng 30.4 per cent of the words are not read: they stand behind the longest input, or have no subword'
+    """
+    told = [f"of {name} {_percent(share)}" for name, share in unread.items() if share >= _UNREAD]
+    if not told:
+        return ""
+    if words:
+        why = "are not read: they stand behind the longest input, or have no subword"
+        return f"{', '.join(told)} per cent of the words {why}"
+    return f"{', '.join(told)} per cent of the texts fill the longest input and are cut"
 
 
 def _few(one: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from crosslens.asked import asked_of
 from crosslens.errors import refuse
@@ -34,17 +34,14 @@ from crosslens.run.trainings.controlled import placed
 from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.transfer import checked_settings, run_transfer
+from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
+from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, read_scores
-from crosslens.seed_means import means
 
-__all__ = ["MONOLINGUAL", "StudyTransfer", "languages_of", "run_study_transfer"]
+__all__ = ["StudyTransfer", "languages_of", "run_study_transfer"]
 
-MONOLINGUAL = "monolingual"
-"""``condition`` of a score of an encoder that was trained on the original alone."""
-
-_PARTS = (None, IN_LANGUAGE, "majority", "random_encoder", "zero_shot_less_in_language")
-_LESS = f"{MONOLINGUAL}_less_in_language"
+_PARTS = (None, IN_LANGUAGE, "majority", "random_encoder", LESS)
+_PARAGRAPHS = 128  # subwords that an encoder must read at least for questions on paragraphs
 _OPTIONS = (
     *(
         "tasks",
@@ -91,6 +88,7 @@ class _Told(TypedDict):
     name: str
     paper: str
     published: dict[str, str]
+    order: NotRequired[list[list[str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,13 +98,15 @@ class _Study:
     Attributes
     ----------
     told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
+    left_out: conditions whose copy is a text of its own.
     seeds: those of which every condition is trained.
-    alignment: condition and seed, or None for the mean over seeds, to P@1 of subwords without a map.
+    alignment: condition and seed, or None for the mean over these, to P@1 of subwords without a map.
     """
 
     folder: Path
     told: _Told
     recipes: Mapping[str, TrainRecipe]
+    left_out: Sequence[str]
     seeds: Sequence[int]
     alignment: Mapping[tuple[str, int | None], float]
 
@@ -138,29 +138,32 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     InputError: the folder holds no study, or data and settings are not what is needed.
     OutputError: the run's folder holds something else, or cannot be written to.
     """
-    study = _read(Path(told.study))
+    study = _as_begun(_read(Path(told.study)), Path(out))
     if told.monolingual and not all(one.derived for one in study.recipes.values()):
         expected, got = "a study of derived languages", f"{study.told['name']} of a natural pair"
         refuse("--monolingual", expected, got, "leave it out")
-    run = Run(out, "study_transfer", _settings(told, study), _asked(told))
+    data = SharedData()
+    run = Run(out, "study_transfer", _settings(told, study, data), _asked(told))
     if run.finished:
         with run.open(shared=True):
             return run.path
-    jobs = dict(_jobs(told, study, run.path))
+    jobs = dict(_jobs(told, study, run.path, data))
     with run.open(shared=True):
         with run.alone():
             if not run.finished:
                 aligned = {
                     name: one for (name, seed), one in study.alignment.items() if seed is None
                 }
-                run.note(study={**study.told, "alignment": aligned}, versions=versions())
+                noted = {**study.told, "alignment": aligned, "left_out": list(study.left_out)}
+                run.note(study=noted, versions=versions())
         for part in run.free_parts(dict.fromkeys(jobs, ())):
             run.part(part, jobs[part])
         with run.alone():
             if not run.finished:
                 scores = run.whole(jobs)
                 scores += _less_in_language(scores)
-                found = [one for task in _tasks(scores) for one in _means(scores, task)]
+                order, paper = study.told.get("order", []), study.told["paper"]
+                found = study_means(_answered(told, study, run.path), study.languages, paper, order)
                 run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
     return run.path
 
@@ -183,7 +186,8 @@ def _read(folder: Path) -> _Study:
         expected, got = "a study whose encoders have two languages each", told["name"]
         refuse("study", expected, got, "crosslens transfer compares encoders of one language")
     taken = {name: one for name, one in recipes.items() if not _is_text(one)}
-    for name in recipes.keys() - taken.keys():
+    left_out = [name for name in recipes if name not in taken]
+    for name in left_out:
         say(f"{name} is left out: its copy is a text of its own, in which no task has data")
     numbers = [
         int(place.name.partition("-")[2])
@@ -200,29 +204,53 @@ def _read(folder: Path) -> _Study:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return _Study(folder, told, taken, seeds, _alignment(folder))
+    return _Study(folder, told, taken, left_out, seeds, _alignment(folder, seeds))
 
 
 def _is_text(recipe: TrainRecipe) -> bool:
     return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
 
 
-def _alignment(folder: Path) -> dict[tuple[str, int | None], float]:
-    """As the study measured it; nothing of an unfinished one."""
+def _alignment(folder: Path, seeds: Sequence[int]) -> dict[tuple[str, int | None], float]:
+    """As the study measured it, finished or not."""
     path = folder / "scores.jsonl"
-    return {
+    files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
+    found: dict[tuple[str, int | None], float] = {
         (str(score.encoder), score.seed): score.value
-        for score in (read_scores(path) if path.exists() else ())
+        for file in files
+        for score in read_scores(file)
         if (score.quantity, score.condition) == ("token_alignment", "unaligned")
+        and score.seed in seeds
     }
+    for name in dict.fromkeys(name for name, _ in found):
+        values = [found[name, seed] for seed in seeds if (name, seed) in found]
+        if len(values) == len(seeds):
+            found[name, None] = sum(values) / len(values)
+    return found
 
 
-def _settings(told: StudyTransfer, study: _Study) -> dict[str, Any]:
+def _as_begun(study: _Study, out: Path) -> _Study:
+    """The study with the seeds alone that a run was begun with, where it has more by now."""
+    path = out / "config.json"
+    config = read_json(path, dict) if path.is_file() else {}
+    marks = (config.get("settings") or {}).get("encoders")
+    if config.get("kind") != "study_transfer" or not isinstance(marks, dict):
+        return study
+    begun = {name.rpartition("/seed-")[2] for name in marks}
+    seeds = [seed for seed in study.seeds if str(seed) in begun]
+    return dataclasses.replace(
+        study, seeds=seeds or study.seeds, alignment=_alignment(study.folder, seeds)
+    )
+
+
+def _settings(told: StudyTransfer, study: _Study, data: SharedData) -> dict[str, Any]:
     """What the scores depend on; everything that can be refused is refused here."""
     from crosslens.models.saved.locate import encoder_fingerprint
 
+    _check_room(told, study)
     common = {
-        name: checked_settings(_of(told, study, name, study.seeds[0])) for name in study.recipes
+        name: checked_settings(_of(told, study, name, study.seeds[0]), data)
+        for name in study.recipes
     }
     marks = {
         f"{name}/seed-{seed}": encoder_fingerprint(study.model(name, seed))
@@ -230,7 +258,21 @@ def _settings(told: StudyTransfer, study: _Study) -> dict[str, Any]:
         for name in study.recipes
     }
     shared = dict(next(iter(common.values())))
-    return {**shared, "encoders": marks, "derived": {}, "monolingual": told.monolingual}
+    shared |= {"encoders": marks, "derived": {}, "monolingual": told.monolingual}
+    random = told.monolingual and told.transfer.unseen != "unknown"
+    return {**shared, **({"unseen": told.transfer.unseen} if random else {})}
+
+
+def _check_room(told: StudyTransfer, study: _Study) -> None:
+    """Refuse questions on paragraphs where an encoder is too short for them."""
+    from crosslens.probes.tasks.catalogue import find_task
+
+    for name in told.transfer.tasks:
+        task = find_task(name)
+        for one in study.recipes.values() if task and task.kind == "answer" else ():
+            if (most := one.encoder.max_positions) < _PARAGRAPHS:
+                expected = f"encoders that read {_PARAGRAPHS} subwords or more, for {name}"
+                refuse("study", expected, str(most), "train it with encoder.max_positions=512, say")
 
 
 def _asked(told: StudyTransfer) -> dict[str, Any]:
@@ -251,28 +293,34 @@ def _of(told: StudyTransfer, study: _Study, name: str, seed: int) -> Transfer:
 
 
 def _jobs(
-    told: StudyTransfer, study: _Study, place: Path
+    told: StudyTransfer, study: _Study, place: Path, data: SharedData
 ) -> Iterator[tuple[str, Callable[[], list[Score]]]]:
     """Each part of the run, and what computes it."""
     for seed in study.seeds:
         for name in study.recipes:
             yield (
                 f"{name}.seed-{seed}",
-                functools.partial(_training, told, study, name, seed, place),
+                functools.partial(_training, told, study, name, seed, place, data),
             )
-        if told.monolingual:
-            job = functools.partial(_monolingual, told, study, seed, place)
-            yield f"{MONOLINGUAL}.seed-{seed}", job
+        if told.monolingual:  # a condition may be called monolingual, too
+            job = functools.partial(_monolingual, told, study, seed, place, data)
+            yield f"original_alone.seed-{seed}", job
 
 
-def _training(told: StudyTransfer, study: _Study, name: str, seed: int, place: Path) -> list[Score]:
+def _training(
+    told: StudyTransfer, study: _Study, name: str, seed: int, place: Path, data: SharedData
+) -> list[Score]:
     say(f"{name}, seed {seed}")
-    folder = run_transfer(_of(told, study, name, seed), place / "transfers" / name / f"seed-{seed}")
+    folder = run_transfer(_of(told, study, name, seed), _place(place, name, seed), data)
     return [
         dataclasses.replace(score, encoder=name, seed=seed)
         for score in _headlines(folder)
         if score.condition in _PARTS
     ]
+
+
+def _place(place: Path, name: str, seed: int) -> Path:
+    return place / "transfers" / name / f"seed-{seed}"
 
 
 def _headlines(folder: Path) -> Iterator[Score]:
@@ -287,29 +335,28 @@ def _headlines(folder: Path) -> Iterator[Score]:
                 yield score
 
 
-def _monolingual(told: StudyTransfer, study: _Study, seed: int, place: Path) -> list[Score]:
+def _monolingual(
+    told: StudyTransfer, study: _Study, seed: int, place: Path, data: SharedData
+) -> list[Score]:
     """An encoder of the original alone, tested on the copy of each condition."""
     from crosslens.models.training.masked_lm import train
 
     original, copy = study.languages
     recipe = monolingual_recipe(next(iter(study.recipes.values())), original)
     folder = place / MONOLINGUAL / f"seed-{seed}"
-    train(placed(recipe, seed, study.folder / "text"), folder, resume=True)
-    derived, codes = dict[str, str](), dict[str, str]()  # conditions may have the same copy
-    for name in study.recipes:
-        how = str(derived_languages(study.model(name, seed))[copy])
-        code = next((one for one, other in derived.items() if other == how), None)
-        codes[name] = code or f"{original}-x-{len(derived) + 1}"
-        derived[codes[name]] = how
+    recipe = placed(recipe, seed, study.folder / "text")
+    train(recipe, folder, resume=True, device=told.transfer.device.partition(":")[0])
+    codes, derived = _codes(study, seed)
+    random = told.transfer.unseen == "random"  # rows that transformers' class can be given
     transfer = dataclasses.replace(
         told.transfer,
-        encoders=[str(folder / "model")],
+        encoders=[str(folder / "views" / original if random else folder / "model")],
         test=[original, *derived],
         derived=derived,
         in_language=False,
         random_control=False,
     )
-    out = run_transfer(transfer, place / "transfers" / f"{MONOLINGUAL}-{seed}")
+    out = run_transfer(transfer, _alone(place, seed), data)
     found = [score for score in _headlines(out) if score.condition is None]
     return [
         dataclasses.replace(
@@ -323,6 +370,40 @@ def _monolingual(told: StudyTransfer, study: _Study, seed: int, place: Path) -> 
         for score in found
         if score.target in (codes[name], original)
     ]
+
+
+def _alone(place: Path, seed: int) -> Path:
+    return place / "transfers" / f"{MONOLINGUAL}-{seed}"
+
+
+def _codes(study: _Study, seed: int) -> tuple[dict[str, str], dict[str, str]]:
+    """What an encoder of the original alone calls the copy of each condition, and how each such
+    language is made: conditions may have the same copy."""
+    original, copy = study.languages
+    derived, codes = dict[str, str](), dict[str, str]()
+    for name in study.recipes:
+        how = str(derived_languages(study.model(name, seed))[copy])
+        code = next((one for one, other in derived.items() if other == how), None)
+        codes[name] = code or f"{original}-x-{len(derived) + 1}"
+        derived[codes[name]] = how
+    return codes, derived
+
+
+def _answered(told: StudyTransfer, study: _Study, place: Path) -> list[Answered]:
+    """The runs of all trainings, and of encoders of the original alone for each condition."""
+    original, copy = study.languages
+    same = {original: original, copy: copy}
+    runs = [
+        Answered(name, seed, _place(place, name, seed), same)
+        for name in study.recipes
+        for seed in study.seeds
+    ]
+    for seed in study.seeds if told.monolingual else ():
+        codes, _ = _codes(study, seed)
+        for name, code in codes.items():
+            called = {original: original, code: copy}
+            runs.append(Answered(name, seed, _alone(place, seed), called, alone=True))
+    return runs
 
 
 def monolingual_recipe(recipe: TrainRecipe, original: str) -> TrainRecipe:
@@ -357,24 +438,12 @@ def _less_in_language(scores: Sequence[Score]) -> list[Score]:
     for score in scores:
         other = there.get((score.task, score.encoder, score.seed, score.target))
         if score.condition == MONOLINGUAL and other is not None:
-            changed: dict[str, Any] = {"condition": _LESS, "low": None, "high": None}
+            condition = f"{MONOLINGUAL}_less_in_language"
+            changed: dict[str, Any] = {"condition": condition, "low": None, "high": None}
             changed["quantity"] = f"{score.quantity}_difference"
             changed["value"] = score.value - other.value
             found.append(dataclasses.replace(score, **changed))
     return found
-
-
-def _means(scores: Sequence[Score], task: str) -> Iterator[Score]:
-    """Over trainings, Student's interval; of one training that over its items."""
-    for score in means([one for one in scores if one.task == task]):
-        counted_as = next(
-            one.evidence.counted_as
-            for one in scores
-            if one.task == task and one.quantity == score.quantity
-        )
-        told = {**(score.details or {}), "part": "test"}
-        told |= {"counted_as": counted_as} if counted_as else {}
-        yield dataclasses.replace(score, details=told)
 
 
 def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
@@ -383,11 +452,7 @@ def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
     and no points of their own."""
     original, copy = study.languages
     for task in _tasks(scores):
-        less = [
-            s
-            for s in scores
-            if (s.task, s.condition, s.target) == (task, "zero_shot_less_in_language", copy)
-        ]
+        less = [s for s in scores if (s.task, s.condition, s.target) == (task, LESS, copy)]
         for over, mine in (
             ("conditions", [s for s in less if s.seed is None]),
             ("trainings", [s for s in less if s.seed is not None]),

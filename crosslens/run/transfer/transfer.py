@@ -9,9 +9,10 @@ written its weights go, unless they are to be kept.
 
 import contextlib
 import dataclasses
+import functools
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ from crosslens.run.transfer.predictors import predicted
 from crosslens.run.transfer.presets import SPANS_BY, Preset, find_preset, with_features
 from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.shortfall import shortfall
+from crosslens.run.transfer.shortfall import shortfall, unread_told
 from crosslens.score import Score
 
-__all__ = ["checked_settings", "preset_of", "run_transfer"]
+__all__ = ["SharedData", "checked_settings", "preset_of", "run_transfer"]
 
 _SET = (
     *("epochs", "batch_size", "group_by_length", "peak_rate", "head_rate", "max_length", "pool"),
@@ -57,7 +58,33 @@ _SET = (
 )
 
 
-def run_transfer(transfer: Transfer, out: str | Path) -> Path:
+class SharedData:
+    """What several runs of one process read of the same data: the items of a task, read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[TaskData, dict[str, str], dict[str, str | None]]] = {}
+
+    def items(
+        self,
+        name: str,
+        data: DataFolder,
+        train: Sequence[str],
+        test: Sequence[str],
+        **told: Any,
+    ) -> TaskData:
+        """As :func:`crosslens.run.transfer.data.transfer_data`; a folder that did not read them
+        itself is told which files they are of."""
+        key = repr((name, str(data.folder), list(train), list(test), sorted(told.items())))
+        if key not in self._read:
+            made = transfer_data(name, data, train, test, **told)
+            self._read[key] = made, dict(data.files), dict(data.revisions)
+        made, files, revisions = self._read[key]
+        data.files.update(files)
+        data.revisions.update(revisions)
+        return made
+
+
+def run_transfer(transfer: Transfer, out: str | Path, shared: SharedData | None = None) -> Path:
     """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``.
 
     Everything that can be refused is refused before anything is computed or written. Under
@@ -67,6 +94,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     ----------
     out: the run's folder: config.json, scores.jsonl, outcomes.parquet, examples.jsonl (some
         wrong answers), models/ while it is trained.
+    shared: what other runs of this process have read.
 
     Raises
     ------
@@ -78,7 +106,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     with contextlib.ExitStack() as held:
         world = held.enter_context(join_world(transfer.device.partition(":")[0]))
         with world.together():  # the first says what is wrong before it is ended
-            data, tasks, presets, systems = _prepared(transfer)
+            shared = shared or SharedData()
+            data, tasks, presets, systems = _prepared(transfer, shared)
             settings = _settings(transfer, data, systems, presets)
             run = Run(out, "transfer", settings, _asked(transfer))
             finished = run.finished
@@ -95,7 +124,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
         dev = list[Score]()
         for name, task in tasks.items():
             for system in systems:
-                dev += _measure(transfer, system, task, presets[name], data, run, world)
+                read = functools.partial(shared.items, name, data)
+                dev += _measure(transfer, system, task, presets[name], read, run, world)
             with world.together():
                 if world.first:  # 2 bytes for each number of each layer and subword
                     shutil.rmtree(run.path / "states", ignore_errors=True)
@@ -108,19 +138,19 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     return run.path
 
 
-def checked_settings(transfer: Transfer) -> dict[str, Any]:
+def checked_settings(transfer: Transfer, shared: SharedData | None = None) -> dict[str, Any]:
     """What the scores of a run would depend on; what can be refused before it begins is refused.
 
     Raises
     ------
     InputError: data, settings or encoders are not what is needed.
     """
-    data, _, presets, systems = _prepared(transfer)
+    data, _, presets, systems = _prepared(transfer, shared or SharedData())
     return _settings(transfer, data, systems, presets)
 
 
 def _prepared(
-    transfer: Transfer,
+    transfer: Transfer, shared: SharedData
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
     """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
     data, systems = DataFolder(transfer.data), list(_systems(transfer))
@@ -128,7 +158,7 @@ def _prepared(
     tested = languages_by_task(transfer.tasks, data, transfer.test, told["derived"])
     tasks = {}
     for name, test in tested.items():
-        one = transfer_data(name, data, transfer.train, test, **told)
+        one = shared.items(name, data, transfer.train, test, **told)
         if lacking := [language for language in transfer.test if language not in test]:
             one = dataclasses.replace(one, facts={**one.facts, "no_data_in": lacking})
         tasks[name] = one
@@ -255,7 +285,7 @@ def _measure(
     system: System,
     data: TaskData,
     preset: Preset,
-    folder: DataFolder,
+    read: Callable[..., TaskData],
     run: Run,
     world: Any,
 ) -> list[Score]:
@@ -265,14 +295,14 @@ def _measure(
         told = _of_data(transfer, [system])
         return [
             score
-            for one in _in_language(transfer, data, folder, told)
+            for one in _in_language(transfer, data, functools.partial(read, **told))
             for score in _with_seeds(transfer, system, one, preset, run, world)
         ]
     return _with_seeds(transfer, system, data, preset, run, world)
 
 
 def _in_language(
-    transfer: Transfer, data: TaskData, folder: DataFolder, told: Mapping[str, Any]
+    transfer: Transfer, data: TaskData, read: Callable[..., TaskData]
 ) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
@@ -280,7 +310,7 @@ def _in_language(
     asked = [language for language in transfer.test if language not in lacking]
     for language in data.tests if asked == ["all"] else asked:
         try:
-            one = transfer_data(data.task.name, folder, [language], [language], **told)
+            one = read([language], [language])
         except InputError as error:  # nothing to train on in this language
             say(f"not fine-tuned on {language}: {error}")
             continue
@@ -302,27 +332,30 @@ def _with_seeds(
             fit = Fit(system, data, grid[number], number, seed)
             scores += fit_one(transfer, fit, encoder, run, world)
     if system.condition != RANDOM:
-        scores = list(_warned(scores, best))
+        scores = list(_warned(scores, best, data.task.kind in ("tag", "tree")))
     chosen = {"chosen": best} if len(grid) > 1 else {}
     return [
         dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores
     ]
 
 
-def _warned(dev: Sequence[Score], best: Sequence[int]) -> Iterator[Score]:
-    """The scores of dev; of each setting that is taken the first one says what its trainings lack."""
+def _warned(dev: Sequence[Score], best: Sequence[int], words: bool) -> Iterator[Score]:
+    """The scores of dev; of each setting that is taken the first one says what its trainings lack,
+    and what was not read."""
     left = set(best)
     for score in dev:
-        setting = (score.details or {})["setting"]
-        told = ""
+        details = score.details or {}
+        setting, told = details["setting"], list[str]()
         if setting in left:
             left.discard(setting)
-            told = shortfall([s for s in dev if (s.details or {})["setting"] == setting])
-            frozen = (score.details or {}).get("freeze")
-            told = f"frozen to layer {frozen}, {told}" if told and frozen is not None else told
-        if told:
-            say(f"{score.task}, {score.encoder}, trained on {score.source}: {told}")
-            yield dataclasses.replace(score, details={**(score.details or {}), "warnings": [told]})
+            told.append(shortfall([s for s in dev if (s.details or {})["setting"] == setting]))
+            told.append(unread_told(details.get("unread", {}), words=words))
+        frozen = details.get("freeze")
+        before = "" if frozen is None else f"frozen to layer {frozen}, "
+        if warnings := [f"{before}{one}" for one in told if one]:
+            for one in warnings:
+                say(f"{score.task}, {score.encoder}, trained on {score.source}: {one}")
+            yield dataclasses.replace(score, details={**details, "warnings": warnings})
         else:
             yield score
 

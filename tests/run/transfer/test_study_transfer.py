@@ -3,29 +3,36 @@ of the original alone, beside the same runs asked for one by one."""
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from battery_data import write
 from controlled_toy import SMALL, sentences
-from scipy.stats import ttest_ind
 from test_transfer import ner_lines
 
 from crosslens.cli.main import main
-from crosslens.errors import InputError
+from crosslens.errors import InputError, OutputError
 from crosslens.front.calls import train
 from crosslens.front.study_transferred import study_transfer
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import resolve
+from crosslens.outcomes import read_outcomes, sums_by_group
 from crosslens.report import write_report
-from crosslens.report.folders.study_transfer import load_study_transfer, printed_less, summary
+from crosslens.report.folders.study_transfer import (
+    load_study_transfer,
+    printed_head,
+    printed_less,
+    summary,
+)
 from crosslens.run.transfer import study_transfer as run_module
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.study_transfer import monolingual_recipe
+from crosslens.run.transfer.study_means import Answered, study_means
+from crosslens.run.transfer.study_transfer import StudyTransfer, monolingual_recipe
 from crosslens.run.transfer.transfer import run_transfer
 from crosslens.score import Score, read_scores, write_scores
-from crosslens.stats import mean_interval
+from crosslens.seed_intervals import seeds_contrast, seeds_difference, seeds_share
 
 TINY = {"epochs": 2, "batch_size": 8, "peak_rate": 1e-2, "head_rate": 1e-2}
 NAMES = ("transliteration", "transliteration-inversion")
@@ -127,15 +134,51 @@ def test_an_encoder_of_the_original_alone_reads_each_copy(study, data, finished,
     assert less.value == parts[0] - parts[1]
 
 
-def test_means_are_over_trainings(finished):
-    for condition in (None, "in_language", "monolingual"):
-        wanted = {"condition": condition, "target": "eng-x", "quantity": "span_f1"}
-        values = [one(finished, **wanted, encoder=NAMES[0], seed=s).value for s in (0, 1)]
-        mean, low, high = mean_interval(np.array(values))
-        found = one(finished, **wanted, encoder=NAMES[0], seed=None)
-        assert found.value == pytest.approx(mean)
-        assert (found.low, found.high) == pytest.approx((max(low, 0), min(high, 1)))
-        assert found.details["values"] == values
+def answers(finished, name, seed, condition=None, target="eng-x"):
+    """What one training answered to each item, as names are counted here."""
+    place = finished / "transfers" / name / f"seed-{seed}"
+    (found,) = read_outcomes(
+        place, condition=condition, quantity="span_f1", method="strict", target=target, suite="dev"
+    )
+    return found
+
+
+def test_means_are_over_trainings_and_items(finished):
+    wanted = {"target": "eng-x", "quantity": "span_f1", "encoder": NAMES[0]}
+    counts = {}
+    for condition in (None, "in_language"):
+        sides = [answers(finished, NAMES[0], seed, condition) for seed in (0, 1)]
+        counts[condition] = sums_by_group(sides)
+        mean, low, high = seeds_share(*counts[condition])
+        found = one(finished, **wanted, condition=condition, seed=None)
+        assert (found.value, found.low, found.high) == pytest.approx((mean, low, high))
+        values = [one(finished, **wanted, condition=condition, seed=s).value for s in (0, 1)]
+        assert found.value == pytest.approx(np.mean(values))
+        assert found.details["over_seeds"] == {"seeds": [0, 1], "values": pytest.approx(values)}
+    less = one(finished, encoder=NAMES[0], condition="zero_shot_less_in_language", seed=None)
+    paired = seeds_contrast([(1.0, *counts[None]), (-1.0, *counts["in_language"])])
+    assert (less.value, less.low, less.high) == pytest.approx(paired)
+    alone = one(finished, encoder=NAMES[0], condition="monolingual_less_in_language", seed=None)
+    sides = [
+        one(finished, **wanted, condition=condition, seed=None).value
+        for condition in ("monolingual", "in_language")
+    ]
+    assert alone.value == pytest.approx(sides[0] - sides[1])
+    common = one(finished, **wanted, condition="majority", seed=None)
+    assert common.value == one(finished, **wanted, condition="majority", seed=1).value
+
+
+def test_what_trainings_lack_is_told_of_each_condition(finished):
+    notes = load_study_transfer(finished).notes("ner")
+    (zero,) = [note for note in notes if note.startswith("zero-shot (")]
+    assert f"zero-shot ({NAMES[0]}, and 1 further condition): seed 0: " in zero
+    assert "learnt nothing" in zero or "updates are few" in zero
+    assert any(note.startswith("original alone (") for note in notes)
+    assert all(note in summary(finished) for note in notes)
+    page = write_report(finished).read_text()
+    assert "seed 0: " in page and "BZ − BS, points" in page
+    less = one(finished, encoder=NAMES[0], condition="zero_shot_less_in_language", seed=None)
+    assert f"{100 * less.value:+.1f} [".replace("-", "−") in page  # in points, as the paper's
 
 
 def test_two_conditions_have_no_correlation_and_say_why(finished):
@@ -203,7 +246,7 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     ]  # fmt: skip
     recipe = next(iter(run_module._read(finished_study(finished)).recipes.values()))
     kept = {(name, None): value / 100 for name, value in aligned.items()}
-    study = _Study(tmp_path, {}, {"a": recipe}, [0], kept)
+    study = _Study(tmp_path, {}, {"a": recipe}, [], [0], kept)
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
 
@@ -213,20 +256,63 @@ def finished_study(run):
 
 
 def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
+    called = {"eng": "eng", "eng-x": "eng-x"}
+    runs = [
+        Answered(name, seed, finished / "transfers" / name / f"seed-{seed}", called)
+        for name in NAMES
+        for seed in (0, 1)
+    ]
+    order = [[NAMES[0]], ["not measured"], [NAMES[1]]]
+    sides = {
+        (name, condition): sums_by_group([answers(finished, name, s, condition) for s in (0, 1)])
+        for name in NAMES
+        for condition in (None, "in_language")
+    }
+    for paper, wanted in (
+        (
+            "deshpande",
+            seeds_contrast(
+                *(
+                    [(sign, *sides[name, None]), (-sign, *sides[name, "in_language"])]
+                    for sign, name in zip((1.0, -1.0), NAMES, strict=True)
+                )
+            ),
+        ),
+        ("conneau", seeds_difference(sides[NAMES[0], None], sides[NAMES[1], None])),
+    ):
+        scores = study_means(runs, ("eng", "eng-x"), paper, order)
+        (found,) = [s for s in scores if s.condition == "conditions"]
+        assert found.encoder == f"{NAMES[0]} / {NAMES[1]}"
+        assert (found.value, found.low, found.high) == pytest.approx(wanted)
     config = json.loads((finished / "config.json").read_text())
-    config["study"]["order"] = [[NAMES[0]], ["not measured"], [NAMES[1]]]
+    config["study"] |= {"order": order, "control": NAMES[0], "left_out": ["syntax"]}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    write_scores(read_scores(finished / "scores.jsonl"), tmp_path / "scores.jsonl")
-    run = load_study_transfer(tmp_path)
-    wanted = {"condition": "zero_shot_less_in_language", "quantity": "span_f1_difference"}
-    sides = [[one(finished, **wanted, encoder=n, seed=s).value for s in (0, 1)] for n in NAMES]
-    test = ttest_ind(*sides, equal_var=False)
-    low, high = test.confidence_interval(0.95)
-    ((name, told, _),) = run.orders("ner")
-    assert name == f"{NAMES[0]} > {NAMES[1]}"
-    difference = np.mean(sides[0]) - np.mean(sides[1])
-    assert told == f"{difference:+.3f} [{low:+.3f}, {high:+.3f}]"
-    assert any("the paper's order" in row[0] for part in summary(tmp_path)[1:] for row in part[:1])
+    kept = list(read_scores(finished / "scores.jsonl"))
+    clear = dataclasses.replace(found, value=0.3, low=0.2, high=0.4)
+    for worse, told in ((kept, "found"), (spoilt(kept), f"{NAMES[1]} learnt nothing")):
+        write_scores([*worse, clear], tmp_path / "scores.jsonl")
+        run = load_study_transfer(tmp_path)
+        assert run.names == list(NAMES)
+        assert run.orders("ner") == [(" > ".join(NAMES), "+30.0 [+20.0, +40.0]", told)]
+        parts = summary(tmp_path)
+        assert any("the paper's order" in row[0] for part in parts[1:] for row in part[:1])
+        notes = run.notes("ner")
+        assert notes[0].startswith(f"The positive control, {NAMES[0]}, has ")
+        assert notes[-1].startswith("syntax is left out") and notes[-1] in parts
+        assert any("learnt nothing" in note or "says nothing" in note for note in notes) == (
+            told != "found"
+        )
+        assert told in write_report(tmp_path).read_text()
+
+
+def spoilt(scores):
+    """The second condition no better on the copy than the most frequent label."""
+    return [
+        dataclasses.replace(s, value=0.0, low=0.0, high=0.1)
+        if (s.encoder, s.condition, s.seed) == (NAMES[1], "in_language", None)
+        else s
+        for s in scores
+    ]
 
 
 def test_the_papers_numbers_are_those_of_the_task():
@@ -234,6 +320,68 @@ def test_the_papers_numbers_are_those_of_the_task():
     assert printed_less(told, "x", "upos") == "-42.7" and printed_less(told, "y", "upos") == "-"
     told = {"paper": "conneau", "published": {"x": "Sep Emb"}}
     assert printed_less(told, "x", "ner") == "-4.1" and printed_less(told, "x", "upos") == "-"
+    assert printed_head(told, "ner", "span_f1") == "Conneau et al. 2020: less Default, mean of 3"
+    told["published"]["default"] = "No anchors"  # as on a copy
+    assert printed_less(told, "x", "ner") == "-1.7" and printed_less(told, "default", "ner") == "0"
+    assert "less No anchors" in printed_head(told, "ner", "span_f1")
+    told = {"paper": "deshpande", "published": {"x": "transliteration and inversion"}}
+    head = printed_head(told, "upos", "accuracy")  # theirs are F1
+    assert head == "Deshpande et al. 2022: BZ - BS, F1 of spans"
+
+
+def test_random_rows_for_the_copy_are_another_run(study, data, tmp_path):
+    """An encoder of the original alone that gets new rows for the subwords of its copy."""
+    told = {"monolingual": True, "random_control": False, **TINY}
+    random = study_transfer(study, "ner", data, tmp_path / "run", unseen="random", **told)
+    wanted = {"condition": "monolingual", "quantity": "span_f1", "encoder": NAMES[0], "seed": 0}
+    assert one(random.folder, **wanted, target="eng-x").n > 0
+    with pytest.raises(OutputError, match="unseen"):
+        study_transfer(study, "ner", data, tmp_path / "run", **told)
+
+
+def test_a_condition_may_be_called_as_a_control_is(study, tmp_path):
+    read = run_module._read(study)
+    recipes = {"monolingual": read.recipes[NAMES[0]], NAMES[1]: read.recipes[NAMES[1]]}
+    read = dataclasses.replace(read, recipes=recipes)  # conneau-sharing has one of that name
+    told = StudyTransfer(study=str(study), transfer=None, monolingual=True)
+    names = [name for name, _ in run_module._jobs(told, read, tmp_path, None)]
+    assert len(names) == len(set(names)) == 6
+
+
+def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp_path):
+    """A study that has a further seed by now, and one that is not finished."""
+    begun = tmp_path / "study"
+    shutil.copytree(study, begun)
+    (begun / "scores.jsonl").unlink()
+    for name in NAMES:
+        shutil.move(begun / name / "seed-1", tmp_path / f"{name}-1")
+    lines = (study / "scores.jsonl").read_text().splitlines(keepends=True)
+    (begun / "parts").mkdir(exist_ok=True)
+    for seed in (0, 1):
+        kept = [line for line in lines if f'"seed": {seed},' in line]
+        (begun / "parts" / f"all.seed-{seed}.jsonl").write_text("".join(kept))
+    out = tmp_path / "run"
+    told = {"random_control": False, **TINY}
+    ours = study_transfer(begun, "ner", data, out, **told)
+    for name in NAMES:
+        shutil.move(tmp_path / f"{name}-1", begun / name / "seed-1")
+    scores = (out / "scores.jsonl").read_text()
+    study_transfer(begun, "ner", data, out, **told)  # what it has is what it was begun with
+    assert (out / "scores.jsonl").read_text() == scores
+    aligned = json.loads((out / "config.json").read_text())["study"]["alignment"]
+    assert aligned.keys() == set(NAMES)
+    first = [s for s in read_scores(study / "scores.jsonl") if s.quantity == "token_alignment"]
+    for name, value in aligned.items():
+        (mine,) = [s.value for s in first
+                   if (s.encoder, s.seed, s.condition) == (name, 0, "unaligned")]  # fmt: skip
+        assert value == mine
+    assert {s.seed for s in ours.scores} == {None, 0}
+
+
+def test_questions_on_paragraphs_want_room(study, data, tmp_path):
+    with pytest.raises(InputError, match="study: expected encoders that read 128 subwords or more"):
+        study_transfer(study, "xquad", data, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_original_alone_shares_nothing(study):

@@ -1,0 +1,227 @@
+"""Means over the trainings of a controlled study, from what each of its models answered, item by
+item: trainings and test items are crossed, so that intervals are over both.
+
+    runs of transfer -> condition, control -> training -> outcomes
+    -> means; zero-shot less in-language; the differences of which a paper has an order
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.outcomes import Outcomes, read_outcomes, sums_by_group
+from crosslens.readers.published import ordered_pairs
+from crosslens.run.transfer.fits import IN_LANGUAGE
+from crosslens.run.transfer.means import chosen_outcomes
+from crosslens.run.transfer.measures import averaged, over_seeds
+from crosslens.score import Score, headline_quantities, read_scores
+from crosslens.seed_intervals import seeds_contrast
+
+__all__ = ["COMPARED", "LESS", "MONOLINGUAL", "Answered", "study_means"]
+
+MONOLINGUAL = "monolingual"
+"""``condition`` of a score of an encoder that was trained on the original alone."""
+LESS = "zero_shot_less_in_language"
+COMPARED = "conditions"
+"""``condition`` of the difference of two conditions, whose ``encoder`` is "FIRST / SECOND"."""
+
+_CONTROLS = ("majority", "random_encoder")
+_Key = tuple[str, str, str | None, str]  # task, condition of the study, control, target
+_Measured = dict[_Key, dict[int, Outcomes]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answered:
+    """The run of transfer of one training.
+
+    Attributes
+    ----------
+    name: condition of the study. seed: of the training. folder: of the run.
+    called: what the run calls a language that is tested -> what the study calls it.
+    alone: whether the encoder was trained on the original alone.
+    """
+
+    name: str
+    seed: int
+    folder: Path
+    called: Mapping[str, str]
+    alone: bool = False
+
+
+def study_means(
+    runs: Sequence[Answered],
+    languages: tuple[str, str],
+    paper: str,
+    order: Sequence[Sequence[str]],
+) -> list[Score]:
+    """Means over trainings as scores without a seed, the controls, and the differences, each with its
+    95 % interval over trainings and test items; of one training over its items.
+
+    Parameters
+    ----------
+    runs: of all trainings, those of one condition with the same items.
+    languages: the original and its copy.
+    paper: key of :data:`crosslens.readers.published.PAPERS`; Deshpande et al. compare zero-shot less
+        in-language, Conneau et al. zero-shot.
+    order: of the study, what the paper puts above what.
+    """
+    measured, told = _Measured(), dict[_Key, Score]()
+    for run in runs:
+        for key, mine, score in _of(run):
+            measured.setdefault(key, {})[run.seed] = mine
+            told.setdefault(key, score)
+    scores = [_mean(key, seeds, told[key]) for key, seeds in measured.items()]
+    warnings = _warnings(runs)
+    scores = [_warned(score, warnings, languages[1]) for score in scores]
+    scores += _controls(runs, languages)
+    names = list(dict.fromkeys(run.name for run in runs))
+    for task in dict.fromkeys(key[0] for key in measured):
+        sides = _Sides(measured, told, task, languages[1])
+        for name in names:
+            scores += sides.less(name)
+        for pair in ordered_pairs(order, names):
+            scores += sides.compared(*pair, less=paper == "deshpande")
+    return scores
+
+
+def _of(run: Answered) -> Iterator[tuple[_Key, Outcomes, Score]]:
+    """What a run has of the quantity that each task is judged by, on test items, and a score of it:
+    the mean over its fine-tunings."""
+    scores = list(read_scores(run.folder / "scores.jsonl"))
+    main = headline_quantities(scores)
+    dev = [score for score in scores if score.evidence.part == "dev"]
+    for key, seeds in chosen_outcomes(read_outcomes(run.folder), dev).items():
+        task, _, condition, way, _, source, target, quantity, method = key
+        wanted = (quantity, method or "") == main[task] and way == "dev"
+        if not wanted or condition in _CONTROLS or target not in run.called:
+            continue
+        score = next(
+            s
+            for s in scores
+            if (s.task, s.condition, s.source, s.target) == (task, condition, source, target)
+            and (s.quantity, s.evidence.counted_as or "", s.evidence.part)
+            == (quantity, method or "", "test")
+        )
+        control = MONOLINGUAL if run.alone else condition
+        mine = averaged([seeds[seed] for seed in sorted(seeds)])
+        yield (task, run.name, control, run.called[target]), mine, score
+
+
+def _mean(key: _Key, seeds: Mapping[int, Outcomes], score: Score) -> Score:
+    task, name, condition, target = key
+    details: dict[str, Any] = {"part": "test"}
+    fields = {"task": task, "encoder": name, "condition": condition, "source": score.source}
+    return over_seeds(seeds, {**fields, "target": target, "n": score.n, "details": details})
+
+
+def _controls(runs: Sequence[Answered], languages: tuple[str, str]) -> Iterator[Score]:
+    """The most frequent label, and the first training's random weights, of each condition."""
+    seen = set[Any]()
+    for run in runs:
+        scores = list(read_scores(run.folder / "scores.jsonl"))
+        main = headline_quantities(scores)
+        for score in scores if not run.alone else ():
+            key = (score.task, run.name, score.condition, score.target)
+            judged = (score.quantity, score.evidence.counted_as or "") == main.get(str(score.task))
+            if score.condition in _CONTROLS and judged and key not in seen:
+                if score.evidence.part == "test" and score.target in languages:
+                    seen.add(key)
+                    yield dataclasses.replace(score, encoder=run.name, seed=None)
+
+
+def _warnings(runs: Sequence[Answered]) -> dict[tuple[str, str, str | None], list[str]]:
+    """(task, condition of the study, control) -> what is said of its trainings."""
+    found: dict[tuple[str, str, str | None], list[str]] = {}
+    updates: dict[tuple[str, str, str | None], Any] = {}
+    for run in runs:
+        for score in read_scores(run.folder / "scores.jsonl"):
+            if score.evidence.part != "dev" or score.condition in _CONTROLS:
+                continue
+            key = (str(score.task), run.name, MONOLINGUAL if run.alone else score.condition)
+            updates.setdefault(key, (score.details or {}).get("updates"))
+            found.setdefault(key, []).extend(
+                f"seed {run.seed}: {one}" for one in score.evidence.warnings or ()
+            )
+    for (task, name, control), there in updates.items():
+        zero = updates.get((task, name, None))
+        if control == IN_LANGUAGE and there and zero and not 0.9 <= there / zero <= 1.1:
+            found[task, name, control].append(
+                f"{there:,} updates, and {zero:,} on the original: the two differ in how much they "
+                "are trained on, too"
+            )
+    return found
+
+
+def _warned(score: Score, warnings: Mapping[Any, Sequence[str]], copy: str) -> Score:
+    told = warnings.get((score.task, score.encoder, score.condition))
+    if not told or score.target != copy:
+        return score
+    return dataclasses.replace(score, details={**(score.details or {}), "warnings": list(told)})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sides:
+    """Differences on the copy, in one task."""
+
+    measured: _Measured
+    told: Mapping[_Key, Score]
+    task: str
+    copy: str
+
+    def less(self, name: str) -> Iterator[Score]:
+        """Zero-shot less in-language of the same trainings, and of encoders of the original alone."""
+        zero, taught, alone = (self._seeds(name, c) for c in (None, IN_LANGUAGE, MONOLINGUAL))
+        both = [seed for seed in zero if seed in taught]
+        if both:
+            side = [(1.0, [zero[s] for s in both]), (-1.0, [taught[s] for s in both])]
+            yield from self._score(name, LESS, [side])
+        if alone and taught:
+            sides = [[(1.0, [*alone.values()])], [(-1.0, [*taught.values()])]]
+            yield from self._score(name, f"{MONOLINGUAL}_less_in_language", sides)
+
+    def compared(self, better: str, worse: str, *, less: bool) -> Iterator[Score]:
+        """How much of two conditions the first is above: of zero-shot, or of zero-shot less
+        in-language."""
+        sides = []
+        for sign, name in ((1.0, better), (-1.0, worse)):
+            zero, taught = (self._seeds(name, c) for c in (None, IN_LANGUAGE))
+            seeds = [seed for seed in zero if seed in taught or not less]
+            side = [(sign, [zero[s] for s in seeds])]
+            side += [(-sign, [taught[s] for s in seeds])] if less else []
+            sides.append(side)
+        if all(found for side in sides for _, found in side):
+            yield from self._score(f"{better} / {worse}", COMPARED, sides)
+
+    def _seeds(self, name: str, control: str | None) -> dict[int, Outcomes]:
+        return dict(sorted(self.measured.get((self.task, name, control, self.copy), {}).items()))
+
+    def _score(
+        self, name: str, condition: str, sides: Sequence[Sequence[tuple[float, list[Outcomes]]]]
+    ) -> Iterator[Score]:
+        """The contrast, where all are of the same items and something was counted."""
+        every = [one for side in sides for _, found in side for one in found]
+        if any(one.item_id.tolist() != every[0].item_id.tolist() for one in every):
+            return
+        counts = [[(sign, *sums_by_group(found)) for sign, found in side] for side in sides]
+        if any((of.sum(axis=1) <= 0).any() for side in counts for _, _, of in side):
+            return
+        value, low, high = seeds_contrast(*counts)
+        bounds = (None, None) if low != low else (low, high)
+        first = next(
+            s for key, s in self.told.items() if (key[0], key[3]) == (self.task, self.copy)
+        )
+        method = every[0].method
+        yield Score(
+            quantity=f"{every[0].quantity}_difference",
+            value=value,
+            n=len(every[0]),
+            low=bounds[0],
+            high=bounds[1],
+            task=self.task,
+            encoder=name,
+            condition=condition,
+            source=first.source,
+            target=self.copy,
+            details={"part": "test", **({"counted_as": method} if method else {})},
+        )
