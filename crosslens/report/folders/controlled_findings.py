@@ -194,9 +194,10 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     from scipy.special import stdtrit
 
     difference = float(a.mean() - b.mean())
-    parts = [float(one.var(ddof=1)) / len(one) for one in (a, b)]
-    if (variance := sum(parts)) == 0:
+    if all(one.min() == one.max() for one in (a, b)):
         return difference, math.nan, math.nan
+    parts = [float(one.var(ddof=1)) / len(one) for one in (a, b)]
+    variance = sum(parts)
     degrees = variance**2 / sum(
         part**2 / (len(one) - 1) for part, one in zip(parts, (a, b), strict=True)
     )

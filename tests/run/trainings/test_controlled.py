@@ -30,7 +30,13 @@ from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders.controlled import load_study, measured_so_far
-from crosslens.report.folders.controlled_findings import differences, kept_order, similarity_told
+from crosslens.report.folders.controlled_findings import (
+    differences,
+    kept_order,
+    similarity_told,
+    verdict,
+    welch,
+)
 from crosslens.report.folders.controlled_summary import summary
 from crosslens.run.study import Study, run_study
 from crosslens.run.trainings import controlled as run_module
@@ -813,6 +819,15 @@ def test_a_text_that_is_too_short_is_refused_as_the_user_calls_it(tmp_path):
     (tmp_path / "short.txt").write_text("".join(line + "\n" for line in sentences(20)))
     with pytest.raises(InputError, match="data: expected at least [0-9]+ different sentences of "):
         made("deshpande-pairs", {"data": str(tmp_path / "short.txt")})
+
+
+def test_trainings_that_agree_to_the_last_digit_have_no_interval_without_width():
+    one = Score(quantity="token_alignment", value=0.025, n=238, low=0.01, high=0.06, encoder="a")
+    (mean,) = means([dataclasses.replace(one, seed=seed) for seed in range(3)])
+    assert (mean.value, mean.low, mean.high) == (0.025, 0.01, 0.06)  # of the first one's subwords
+    difference, *ends = welch(np.full(3, 0.1), np.zeros(3))
+    assert difference == pytest.approx(0.1) and np.isnan(ends).all()
+    assert verdict((difference, *ends)) == ("+0.100", "open")
 
 
 def test_anchors_are_the_most_frequent_words(tmp_path):

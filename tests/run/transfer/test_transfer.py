@@ -679,3 +679,27 @@ def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
     assert found(folder, part="test", condition=None, quantity="span_f1", target="deu")
     with pytest.raises(OutputError, match="crf"):
         run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")
+    assert dev.details["unread"]["deu"] == dev.details["without_subword"]["deu"] / (6 * 9)
+    told = next(one for one in dev.details["warnings"] if "not read" in one)
+    assert (
+        f"deu {100 * dev.details['unread']['deu']:.1f}" in told and "per cent of the words" in told
+    )
+    _, rows, beside = next(tables(folder, list(read_scores(folder / "scores.jsonl"))))
+    assert "are not read: they stand behind the longest input" in beside
+
+
+@pytest.mark.parametrize("longest", [12, 128])
+def test_texts_that_are_cut_are_counted(data, tmp_path, longest):
+    told = settings(data, epochs=1, seeds=1, random_control=False, max_length=longest)
+    folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
+    (dev,) = found(folder, part="dev")
+    tokenizer, cut = load_encoder(ENCODER).tokenizer, {}
+    for split, code in (("eng", "en"), ("deu", "de")):
+        lines = (data / "xnli" / f"test-{code}.tsv").read_text().splitlines()
+        lengths = [len(tokenizer(*line.split("\t")[:2])["input_ids"]) for line in lines]
+        cut[split] = sum(n >= longest for n in lengths) / len(lines)
+    if longest == 128:
+        assert "unread" not in dev.details and not any(cut.values())
+    else:
+        assert dev.details["unread"] == pytest.approx(cut) and max(cut.values()) > 0
+        assert any("are cut" in one for one in dev.details["warnings"])
