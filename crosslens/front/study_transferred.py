@@ -43,7 +43,8 @@ def study_transfer(
         run that was stopped, and opens one that is finished.
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
         test it on each copy (MZ); ``unseen`` says what it reads of a transliterated one.
-    seeds: how many fine-tunings of each training. Intervals are over trainings.
+    seeds: how many fine-tunings of each training. Intervals are over trainings and test
+        items.
     preset, epochs, batch_size, peak_rate, head_rate, pool, warmup: as for
         :func:`crosslens.transfer`. Small models want higher rates than the presets', 1e-3 say.
     seed, limit, precision, device: as there.

@@ -19,15 +19,14 @@ On a natural pair the second language stands in the place of the copy.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.errors import refuse
-from crosslens.files import check_shape, read_json
 from crosslens.models.saved.derived_languages import derived_languages
-from crosslens.models.training.settings import TrainRecipe, from_dict
+from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.controlled import placed
@@ -35,6 +34,7 @@ from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
+from crosslens.run.transfer.study_models import StudyModels, as_begun, read_study
 from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, read_scores
 
@@ -76,49 +76,6 @@ class StudyTransfer:
     monolingual: bool = False
 
 
-class _Condition(TypedDict):
-    recipe: dict[str, Any]
-
-
-class _Settings(TypedDict):
-    conditions: dict[str, _Condition]
-
-
-class _Told(TypedDict):
-    name: str
-    paper: str
-    published: dict[str, str]
-    order: NotRequired[list[list[str]]]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Study:
-    """What is read of a study's folder.
-
-    Attributes
-    ----------
-    told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
-    left_out: conditions whose copy is a text of its own.
-    seeds: those of which every condition is trained.
-    alignment: condition and seed, or None for the mean over these, to P@1 of subwords without a map.
-    """
-
-    folder: Path
-    told: _Told
-    recipes: Mapping[str, TrainRecipe]
-    left_out: Sequence[str]
-    seeds: Sequence[int]
-    alignment: Mapping[tuple[str, int | None], float]
-
-    def model(self, condition: str, seed: int) -> Path:
-        return self.folder / condition / f"seed-{seed}" / "model"
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        first, second = next(iter(self.recipes.values())).languages
-        return first, second
-
-
 def languages_of(study: str | Path) -> tuple[str, str]:
     """The original of a study and its copy.
 
@@ -126,7 +83,7 @@ def languages_of(study: str | Path) -> tuple[str, str]:
     ------
     InputError: the folder holds no controlled study, or one without a finished seed.
     """
-    return _read(Path(study)).languages
+    return read_study(Path(study)).languages
 
 
 def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
@@ -138,7 +95,7 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     InputError: the folder holds no study, or data and settings are not what is needed.
     OutputError: the run's folder holds something else, or cannot be written to.
     """
-    study = _as_begun(_read(Path(told.study)), Path(out))
+    study = as_begun(read_study(Path(told.study)), Path(out))
     if told.monolingual and not all(one.derived for one in study.recipes.values()):
         expected, got = "a study of derived languages", f"{study.told['name']} of a natural pair"
         refuse("--monolingual", expected, got, "leave it out")
@@ -168,82 +125,7 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     return run.path
 
 
-# -- the study
-
-
-def _read(folder: Path) -> _Study:
-    path = folder / "config.json"
-    config = read_json(path, dict) if path.is_file() else {}
-    if config.get("kind") != "controlled":
-        expected = "the folder of a controlled study (crosslens train deshpande-corpora …)"
-        refuse("study", expected, str(folder), "name one")
-    settings: _Settings = check_shape(config.get("settings"), f"{path}, settings", _Settings)
-    told: _Told = check_shape(config.get("study"), f"{path}, study", _Told)
-    recipes = {
-        name: from_dict(TrainRecipe, one["recipe"]) for name, one in settings["conditions"].items()
-    }
-    if any(len(one.languages) < 2 for one in recipes.values()):
-        expected, got = "a study whose encoders have two languages each", told["name"]
-        refuse("study", expected, got, "crosslens transfer compares encoders of one language")
-    taken = {name: one for name, one in recipes.items() if not _is_text(one)}
-    left_out = [name for name in recipes if name not in taken]
-    for name in left_out:
-        say(f"{name} is left out: its copy is a text of its own, in which no task has data")
-    numbers = [
-        int(place.name.partition("-")[2])
-        for name in taken
-        for place in (folder / name).glob("seed-*")
-    ]
-    seeds = [
-        seed
-        for seed in sorted(set(numbers))
-        if all(
-            (folder / name / f"seed-{seed}" / "model" / "config.json").exists() for name in taken
-        )
-    ]
-    if not seeds:
-        got = f"none in {folder}"
-        refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return _Study(folder, told, taken, left_out, seeds, _alignment(folder, seeds))
-
-
-def _is_text(recipe: TrainRecipe) -> bool:
-    return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
-
-
-def _alignment(folder: Path, seeds: Sequence[int]) -> dict[tuple[str, int | None], float]:
-    """As the study measured it, finished or not."""
-    path = folder / "scores.jsonl"
-    files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
-    found: dict[tuple[str, int | None], float] = {
-        (str(score.encoder), score.seed): score.value
-        for file in files
-        for score in read_scores(file)
-        if (score.quantity, score.condition) == ("token_alignment", "unaligned")
-        and score.seed in seeds
-    }
-    for name in dict.fromkeys(name for name, _ in found):
-        values = [found[name, seed] for seed in seeds if (name, seed) in found]
-        if len(values) == len(seeds):
-            found[name, None] = sum(values) / len(values)
-    return found
-
-
-def _as_begun(study: _Study, out: Path) -> _Study:
-    """The study with the seeds alone that a run was begun with, where it has more by now."""
-    path = out / "config.json"
-    config = read_json(path, dict) if path.is_file() else {}
-    marks = (config.get("settings") or {}).get("encoders")
-    if config.get("kind") != "study_transfer" or not isinstance(marks, dict):
-        return study
-    begun = {name.rpartition("/seed-")[2] for name in marks}
-    seeds = [seed for seed in study.seeds if str(seed) in begun]
-    return dataclasses.replace(
-        study, seeds=seeds or study.seeds, alignment=_alignment(study.folder, seeds)
-    )
-
-
-def _settings(told: StudyTransfer, study: _Study, data: SharedData) -> dict[str, Any]:
+def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict[str, Any]:
     """What the scores depend on; everything that can be refused is refused here."""
     from crosslens.models.saved.locate import encoder_fingerprint
 
@@ -263,7 +145,7 @@ def _settings(told: StudyTransfer, study: _Study, data: SharedData) -> dict[str,
     return {**shared, **({"unseen": told.transfer.unseen} if random else {})}
 
 
-def _check_room(told: StudyTransfer, study: _Study) -> None:
+def _check_room(told: StudyTransfer, study: StudyModels) -> None:
     """Refuse questions on paragraphs where an encoder is too short for them."""
     from crosslens.probes.tasks.catalogue import find_task
 
@@ -284,7 +166,7 @@ def _asked(told: StudyTransfer) -> dict[str, Any]:
 # -- one training
 
 
-def _of(told: StudyTransfer, study: _Study, name: str, seed: int) -> Transfer:
+def _of(told: StudyTransfer, study: StudyModels, name: str, seed: int) -> Transfer:
     """A training's transfer. One control of random weights for each condition is enough."""
     control = told.transfer.random_control and seed == study.seeds[0]
     return dataclasses.replace(
@@ -293,7 +175,7 @@ def _of(told: StudyTransfer, study: _Study, name: str, seed: int) -> Transfer:
 
 
 def _jobs(
-    told: StudyTransfer, study: _Study, place: Path, data: SharedData
+    told: StudyTransfer, study: StudyModels, place: Path, data: SharedData
 ) -> Iterator[tuple[str, Callable[[], list[Score]]]]:
     """Each part of the run, and what computes it."""
     for seed in study.seeds:
@@ -308,7 +190,7 @@ def _jobs(
 
 
 def _training(
-    told: StudyTransfer, study: _Study, name: str, seed: int, place: Path, data: SharedData
+    told: StudyTransfer, study: StudyModels, name: str, seed: int, place: Path, data: SharedData
 ) -> list[Score]:
     say(f"{name}, seed {seed}")
     folder = run_transfer(_of(told, study, name, seed), _place(place, name, seed), data)
@@ -336,7 +218,7 @@ def _headlines(folder: Path) -> Iterator[Score]:
 
 
 def _monolingual(
-    told: StudyTransfer, study: _Study, seed: int, place: Path, data: SharedData
+    told: StudyTransfer, study: StudyModels, seed: int, place: Path, data: SharedData
 ) -> list[Score]:
     """An encoder of the original alone, tested on the copy of each condition."""
     from crosslens.models.training.masked_lm import train
@@ -376,7 +258,7 @@ def _alone(place: Path, seed: int) -> Path:
     return place / "transfers" / f"{MONOLINGUAL}-{seed}"
 
 
-def _codes(study: _Study, seed: int) -> tuple[dict[str, str], dict[str, str]]:
+def _codes(study: StudyModels, seed: int) -> tuple[dict[str, str], dict[str, str]]:
     """What an encoder of the original alone calls the copy of each condition, and how each such
     language is made: conditions may have the same copy."""
     original, copy = study.languages
@@ -389,7 +271,7 @@ def _codes(study: _Study, seed: int) -> tuple[dict[str, str], dict[str, str]]:
     return codes, derived
 
 
-def _answered(told: StudyTransfer, study: _Study, place: Path) -> list[Answered]:
+def _answered(told: StudyTransfer, study: StudyModels, place: Path) -> list[Answered]:
     """The runs of all trainings, and of encoders of the original alone for each condition."""
     original, copy = study.languages
     same = {original: original, copy: copy}
@@ -446,7 +328,7 @@ def _less_in_language(scores: Sequence[Score]) -> list[Score]:
     return found
 
 
-def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
+def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score]:
     """Of alignment with zero-shot less in-language, over conditions (means over trainings), as the
     paper has it; and over trainings, without an interval: those of one condition are repetitions,
     and no points of their own."""

@@ -29,6 +29,7 @@ from crosslens.report.folders.study_transfer import (
 from crosslens.run.transfer import study_transfer as run_module
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import Answered, study_means
+from crosslens.run.transfer.study_models import StudyModels, read_study
 from crosslens.run.transfer.study_transfer import StudyTransfer, monolingual_recipe
 from crosslens.run.transfer.transfer import run_transfer
 from crosslens.score import Score, read_scores, write_scores
@@ -235,7 +236,7 @@ def test_tables_and_page_have_a_row_for_each_condition(finished, capsys):
 
 def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     """Six conditions as Deshpande et al.'s Table 7 has them: their Spearman of parts of speech."""
-    from crosslens.run.transfer.study_transfer import _correlations, _Study
+    from crosslens.run.transfer.study_transfer import _correlations
 
     less = {"a": -2.3, "b": -14.2, "c": -4.1, "d": -14.3, "e": -51.5, "f": -46.3}
     aligned = {"a": 90.0, "b": 57.3, "c": 43.0, "d": 11.8, "e": 0.16, "f": 0.01}
@@ -244,9 +245,9 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
               condition="zero_shot_less_in_language", source="eng", target="eng-x")
         for name, value in less.items()
     ]  # fmt: skip
-    recipe = next(iter(run_module._read(finished_study(finished)).recipes.values()))
+    recipe = next(iter(read_study(finished_study(finished)).recipes.values()))
     kept = {(name, None): value / 100 for name, value in aligned.items()}
-    study = _Study(tmp_path, {}, {"a": recipe}, [], [0], kept)
+    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], kept)
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
 
@@ -340,7 +341,7 @@ def test_random_rows_for_the_copy_are_another_run(study, data, tmp_path):
 
 
 def test_a_condition_may_be_called_as_a_control_is(study, tmp_path):
-    read = run_module._read(study)
+    read = read_study(study)
     recipes = {"monolingual": read.recipes[NAMES[0]], NAMES[1]: read.recipes[NAMES[1]]}
     read = dataclasses.replace(read, recipes=recipes)  # conneau-sharing has one of that name
     told = StudyTransfer(study=str(study), transfer=None, monolingual=True)
@@ -385,7 +386,7 @@ def test_questions_on_paragraphs_want_room(study, data, tmp_path):
 
 
 def test_the_original_alone_shares_nothing(study):
-    recipe = run_module._read(study).recipes[NAMES[0]]
+    recipe = read_study(study).recipes[NAMES[0]]
     alone = resolve(monolingual_recipe(dataclasses.replace(recipe, sharing="sep=emb"), "eng"))
     assert alone.languages == ("eng",) and not alone.derived and alone.steps == recipe.steps
 

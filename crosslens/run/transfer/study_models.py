@@ -1,0 +1,137 @@
+"""A controlled study as its transfer reads it: the models of its conditions, the seeds of which all
+are there, and how far subwords are aligned in each."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from crosslens.errors import refuse
+from crosslens.files import check_shape, read_json
+from crosslens.models.training.settings import TrainRecipe, from_dict
+from crosslens.progress import say
+from crosslens.score import read_scores
+
+__all__ = ["StudyModels", "as_begun", "read_study"]
+
+
+class _Condition(TypedDict):
+    recipe: dict[str, Any]
+
+
+class _Settings(TypedDict):
+    conditions: dict[str, _Condition]
+
+
+class _Told(TypedDict):
+    name: str
+    paper: str
+    published: dict[str, str]
+    order: NotRequired[list[list[str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyModels:
+    """What is read of a study's folder.
+
+    Attributes
+    ----------
+    told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
+    left_out: conditions whose copy is a text of its own.
+    seeds: those of which every condition is trained.
+    alignment: condition and seed, or None for the mean over these, to P@1 of subwords without a map.
+    """
+
+    folder: Path
+    told: _Told
+    recipes: Mapping[str, TrainRecipe]
+    left_out: Sequence[str]
+    seeds: Sequence[int]
+    alignment: Mapping[tuple[str, int | None], float]
+
+    def model(self, condition: str, seed: int) -> Path:
+        return self.folder / condition / f"seed-{seed}" / "model"
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        first, second = next(iter(self.recipes.values())).languages
+        return first, second
+
+
+def read_study(folder: Path) -> StudyModels:
+    """What there is of a study, finished or not.
+
+    Raises
+    ------
+    InputError: the folder holds no controlled study, one whose encoders have one language, or one
+        without a finished seed.
+    """
+    path = folder / "config.json"
+    config = read_json(path, dict) if path.is_file() else {}
+    if config.get("kind") != "controlled":
+        expected = "the folder of a controlled study (crosslens train deshpande-corpora …)"
+        refuse("study", expected, str(folder), "name one")
+    settings: _Settings = check_shape(config.get("settings"), f"{path}, settings", _Settings)
+    told: _Told = check_shape(config.get("study"), f"{path}, study", _Told)
+    recipes = {
+        name: from_dict(TrainRecipe, one["recipe"]) for name, one in settings["conditions"].items()
+    }
+    if any(len(one.languages) < 2 for one in recipes.values()):
+        expected, got = "a study whose encoders have two languages each", told["name"]
+        refuse("study", expected, got, "crosslens transfer compares encoders of one language")
+    taken = {name: one for name, one in recipes.items() if not _is_text(one)}
+    left_out = [name for name in recipes if name not in taken]
+    for name in left_out:
+        say(f"{name} is left out: its copy is a text of its own, in which no task has data")
+    numbers = [
+        int(place.name.partition("-")[2])
+        for name in taken
+        for place in (folder / name).glob("seed-*")
+    ]
+    seeds = [
+        seed
+        for seed in sorted(set(numbers))
+        if all(
+            (folder / name / f"seed-{seed}" / "model" / "config.json").exists() for name in taken
+        )
+    ]
+    if not seeds:
+        got = f"none in {folder}"
+        refuse("study", "a seed of which every condition is trained", got, "resume the study")
+    return StudyModels(folder, told, taken, left_out, seeds, _alignment(folder, seeds))
+
+
+def _is_text(recipe: TrainRecipe) -> bool:
+    return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
+
+
+def _alignment(folder: Path, seeds: Sequence[int]) -> dict[tuple[str, int | None], float]:
+    """As the study measured it, finished or not."""
+    path = folder / "scores.jsonl"
+    files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
+    found: dict[tuple[str, int | None], float] = {
+        (str(score.encoder), score.seed): score.value
+        for file in files
+        for score in read_scores(file)
+        if (score.quantity, score.condition) == ("token_alignment", "unaligned")
+        and score.seed in seeds
+    }
+    for name in dict.fromkeys(name for name, _ in found):
+        values = [found[name, seed] for seed in seeds if (name, seed) in found]
+        if len(values) == len(seeds):
+            found[name, None] = sum(values) / len(values)
+    return found
+
+
+def as_begun(study: StudyModels, out: Path) -> StudyModels:
+    """The study with the seeds alone that a run was begun with, where it has more by now."""
+    path = out / "config.json"
+    config = read_json(path, dict) if path.is_file() else {}
+    marks = (config.get("settings") or {}).get("encoders")
+    if config.get("kind") != "study_transfer" or not isinstance(marks, dict):
+        return study
+    begun = {name.rpartition("/seed-")[2] for name in marks}
+    seeds = [seed for seed in study.seeds if str(seed) in begun]
+    return dataclasses.replace(
+        study, seeds=seeds or study.seeds, alignment=_alignment(study.folder, seeds)
+    )
