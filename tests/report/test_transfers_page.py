@@ -11,14 +11,16 @@ from crosslens.outcomes import FILE, Outcomes, write_outcomes
 from crosslens.report.folders.transfer import load_transfer
 from crosslens.report.folders.transfers import contests
 from crosslens.report.pages.page import render_report, write_comparison
-from crosslens.score import Score, write_scores
+from crosslens.report.sections.transfer_compared import compared_sentence, compared_table
+from crosslens.score import Score, read_scores, write_scores
 from crosslens.seed_intervals import seeds_difference, seeds_share
 
 N = 60
 
 
-def answers(rate, seed, n=N, start=0, **fields):
-    """Of n items of fifteen documents, the share that is right."""
+def answers(rate, seed, n=N, start=0, seed_of=None, **fields):
+    """Of n items of fifteen documents, the share that is right; ``seed_of`` the training's, where
+    that is another one than that of the answers."""
     ids = np.array([f"item {i:02}" for i in range(start, start + n)])
     right = np.random.default_rng(seed).random(len(ids)) < rate
     groups = np.array([f"document {i % 15:02}" for i in range(start, start + n)])
@@ -31,7 +33,12 @@ def answers(rate, seed, n=N, start=0, **fields):
     }
     given = {"item": np.arange(len(ids)), "item_id": ids, "group": groups}
     told = {"representation": "setting 0, freeze -1", "encoder": "tiny", "target": "deu", **told}
-    return Outcomes(**given, outcome=right.astype(float), seed=seed, **{**told, **fields})
+    return Outcomes(
+        **given,
+        outcome=right.astype(float),
+        seed=seed if seed_of is None else seed_of,
+        **{**told, **fields},
+    )
 
 
 def run_folder(folder, measured, seeds=2):
@@ -112,6 +119,52 @@ def test_a_run_s_own_page_compares_its_numbers_of_frozen_layers_on_the_setting_t
     assert one.scores["frozen to layer 3"].value == pytest.approx(seeds_share(*found)[0])
     page = Page(render_report(folder))
     assert "Systems on the same items" in page.text and "Less nothing frozen" in page.text
+
+
+def test_differences_are_to_the_system_that_the_head_names(tmp_path):
+    """The first run was tested in German alone; French has a difference of the others, and none
+    to it."""
+    folders = []
+    for name, rate, targets in (
+        ("a", 0.2, ["deu"]),
+        ("b", 0.5, ["deu", "fra"]),
+        ("c", 0.9, ["deu", "fra"]),
+    ):
+        measured = [answers(rate, seed, target=t) for t in targets for seed in (0, 1)]
+        folders.append(run_folder(tmp_path / name, measured))
+    found = contests([load_transfer(folder) for folder in folders])
+    assert [one.target for one in found] == ["deu", "fra"] and list(found[1].less) == ["c"]
+    french = compared_table(found).partition("French, ")[2]
+    assert french.count("<span>–</span>") == 2  # of b and of c
+    sentence, less = compared_sentence(found, "Topic"), found[0].less["c"].value
+    assert f"c</bdi> above in 1 of 1 ({less:.3f})" in sentence
+
+
+def test_of_two_settings_that_were_taken_systems_are_compared_by_their_mean(tmp_path):
+    measured = [
+        answers(
+            rate,
+            10 * setting + seed,
+            representation=f"setting {setting}, freeze {freeze}",
+            seed_of=seed,
+        )
+        for freeze in (-1, 2)
+        for setting, rate in ((0, 0.9), (1, 0.1), (2, 0.6))
+        for seed in (0, 1)
+    ]
+    folder = run_folder(tmp_path / "run", measured)
+    scores = [s for s in read_scores(folder / "scores.jsonl") if s.details["setting"] == 2]
+    dev = [
+        Score(quantity="accuracy", value=0.6, n=N, task="topic", encoder="tiny", source="eng", seed=0,
+              details={"part": "dev", "setting": 2, "chosen": [2, 0], **({} if freeze < 0 else {"freeze": freeze})})
+        for freeze in (-1, 2)
+    ]  # fmt: skip
+    write_scores([*scores, *dev], folder / "scores.jsonl")
+    (found,) = contests([load_transfer(folder)])
+    for name, freeze in zip(found.scores, (-1, 2), strict=True):
+        mine = [one.mean for one in measured
+                if one.representation in (f"setting {n}, freeze {freeze}" for n in (0, 2))]  # fmt: skip
+        assert found.scores[name].value == pytest.approx(np.mean(mine))
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):

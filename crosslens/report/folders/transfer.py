@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.examples import EXAMPLES, Example, read_examples
+from crosslens.grid_settings import chosen_outcomes, setting_of
+from crosslens.outcomes import FILE, Outcomes, read_outcomes
 from crosslens.report.folders.finished import finished_run
 from crosslens.score import QUANTITIES, Score, headline_quantities
 
@@ -97,7 +99,8 @@ class Transfer:
         return None
 
     def dev(self, task: str, system: System) -> list[Score]:
-        """What was measured on dev of the training language, a score for each seed and setting."""
+        """What was measured on dev of the training language, a score for each seed and each setting
+        that was taken."""
         return [
             s
             for s in self.scores
@@ -106,7 +109,27 @@ class Transfer:
             and s.condition is None
             and s.encoder == system.encoder
             and _freeze(s) == system.freeze
+            and s.evidence.setting in ((s.details or {}).get("chosen") or [s.evidence.setting])
         ]
+
+    def answered(self, task: str, system: System, **wanted: Any) -> dict[str, dict[int, Outcomes]]:
+        """Test language -> seed -> what a system answered, at the setting and the epoch that are best
+        on dev.
+
+        Parameters
+        ----------
+        wanted: fields of :class:`crosslens.outcomes.Outcomes`, quantity and method, say.
+        """
+        if not (self.folder / FILE).is_file():
+            return {}
+        every = read_outcomes(
+            self.folder, task=task, suite="dev", condition=None, encoder=system.encoder, **wanted
+        )
+        return {
+            str(key[6]): dict(sorted(seeds.items()))
+            for key, seeds in chosen_outcomes(every, self.scores).items()
+            if setting_of(key[4]).get("freeze", -1) == system.freeze
+        }
 
     def predictors(self, task: str) -> list[Score]:
         """What may predict a task's transfer, of each test language."""

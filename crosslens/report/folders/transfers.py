@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crosslens.outcomes import FILE, Outcomes, read_outcomes, sums_by_group
-from crosslens.report.folders.transfer import System, Transfer, called
+from crosslens.outcomes import Outcomes, sums_by_group
+from crosslens.report.folders.transfer import Transfer, called
 from crosslens.report.parts.wording import short_folders
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_difference, seeds_share
@@ -44,33 +44,19 @@ def contests(runs: Sequence[Transfer]) -> list[Contest]:
     main: dict[str, tuple[str, str]] = {}
     for run in runs:
         main = {**run.main, **main}
-        for system, one in _measured(run, main):
-            systems, name = run.systems(), short[str(run.folder)]
-            if len(systems) > 1:
-                name = called(system, systems) + (f" ({name})" if len(runs) > 1 else "")
-            seeds = every.setdefault((one.task, str(one.target)), {})
-            seeds.setdefault(name, {})[one.seed or 0] = one
+        systems, short_name = run.systems(), short[str(run.folder)]
+        for task in run.main:
+            quantity, method = main[task]
+            wanted = {"quantity": quantity, "method": method or None}
+            for system in systems:
+                name = short_name
+                if len(systems) > 1:
+                    name = called(system, systems)
+                    name += f" ({short_name})" if len(runs) > 1 else ""
+                for target, seeds in run.answered(task, system, **wanted).items():
+                    every.setdefault((task, target), {}).setdefault(name, {}).update(seeds)
     found = (_contest(*place, *main[place[0]], systems) for place, systems in every.items())
     return [one for one in found if one is not None]
-
-
-def _measured(
-    run: Transfer, main: Mapping[str, tuple[str, str]]
-) -> Iterator[tuple[System, Outcomes]]:
-    """What each system of a run has answered, seed by seed."""
-    if not (run.folder / FILE).is_file():
-        return
-    chosen = {
-        (task, target, system.encoder, f"setting {score.evidence.setting or 0}, freeze {system.freeze}"): system
-        for task in run.main
-        for target in run.targets(task)
-        for system in run.systems()
-        if (score := run.find(task, target, None, system)) is not None
-    }  # fmt: skip
-    for one in read_outcomes(run.folder, condition=None, suite="dev"):
-        key = (one.task, str(one.target), str(one.encoder), str(one.representation))
-        if key in chosen and (one.quantity, one.method or "") == main[one.task]:
-            yield chosen[key], one
 
 
 def _contest(

@@ -252,6 +252,14 @@ def _notes(run: Transfer) -> list[str]:
         for code, how in run.section("data", "tasks", task, "splits").items():
             if how != "as published":
                 notes.append(f"{run.title(task)}, {language(code)}: {how}.")
+        for code, taught in run.section("in_language", task).items():
+            who = f"{run.title(task)}, {language(code)}, trained in it"
+            if why := taught.get("not_trained"):
+                notes.append(f"{who}: not measured ({why}).")
+                continue
+            sizes = [plural(n, "item") for n in taught.get("train_items", {}).values()]
+            sampled = [how for how in taught.get("splits", {}).values() if how != "as published"]
+            notes.append(f"{who}: {', '.join([*sizes, *sampled])}.")
         if lacking := _strings(run.section("data", "tasks", task).get("no_data_in")):
             where = join([language(one) for one in lacking])
             notes.append(f"{run.title(task)}: no data in {where}, so it was not tested there.")

@@ -14,12 +14,12 @@ def compared_table(found: Sequence[Contest]) -> str:
     """The table of a task; empty where no two systems were tested in a language."""
     if not found:
         return ""
-    rows = []
+    rows, first = [], next(iter(found[0].scores))
     for one in found:
         for name, score in one.scores.items():
-            cells = [value_cell(score), value_cell(one.less.get(name)), f"{score.n:,}"]
+            less = one.less.get(name) if first in one.scores else None
+            cells = [value_cell(score), value_cell(less), f"{score.n:,}"]
             rows.append([f"{text(language(one.target))}, {named(name)}", *cells])
-    first = next(iter(found[0].scores))
     head = ["Tested in", _measure(found[0]), f"Less {named(first)}", "n"]
     caption = (
         "Means over seeds with 95 % intervals over seeds and items, on the items that all of these "
@@ -34,7 +34,8 @@ def compared_table(found: Sequence[Contest]) -> str:
 
 def compared_sentence(found: Sequence[Contest], title: str) -> str:
     """Which systems differ from the first one in a task, as HTML."""
-    told = []
+    told, first = [], next(iter(found[0].scores))
+    found = [one for one in found if first in one.scores]  # what was not tested has no difference
     for name in dict.fromkeys(name for one in found for name in one.less):
         ways: dict[str, list[float]] = {"above": [], "below": [], "not told apart": []}
         for one in found:
@@ -42,7 +43,7 @@ def compared_sentence(found: Sequence[Contest], title: str) -> str:
                 ways[_verdict(one.less[name])].append(one.less[name].value)
         parts = [_range(way, values, len(found)) for way, values in ways.items() if values]
         told.append(f"{named(name)} {join(parts)}")
-    first, label = next(iter(found[0].scores)), QUANTITIES[found[0].quantity].label
+    label = QUANTITIES[found[0].quantity].label
     lead = f"{tag('strong', text(title))}, {text(label)}, beside {named(first)}"
     return f"{lead}: {'; '.join(told)}."
 

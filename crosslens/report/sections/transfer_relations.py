@@ -2,7 +2,7 @@
 
 import collections
 
-from crosslens.outcomes import FILE, Outcomes, read_outcomes
+from crosslens.outcomes import Outcomes
 from crosslens.report.folders.transfer import Transfer
 from crosslens.report.parts.layout import table
 from crosslens.report.parts.wording import language, plural, text
@@ -16,14 +16,18 @@ _ALL_WORDS = "conll18"  # counts every word, whatever the headline leaves out
 def relation_tables(run: Transfer, task: str) -> str:
     """A table of the most frequent relations for each test language, of the first seed and encoder;
     empty where the task has no trees."""
-    if run.section("cards", task).get("kind") != "tree" or not (run.folder / FILE).is_file():
+    if run.section("cards", task).get("kind") != "tree":
         return ""
-    wanted = {"task": task, "suite": "dev", "condition": None, "encoder": run.systems()[0].encoder}
-    first: dict[str, Outcomes] = {}
-    for one in read_outcomes(run.folder, **wanted, quantity="las", method=_ALL_WORDS):
-        if one.target is not None and one.gold is not None and one.predicted is not None:
-            first.setdefault(one.target, one)
-    return "".join(_relations(target, one) for target, one in list(first.items())[:_LANGUAGES])
+    wanted = {"quantity": "las", "method": _ALL_WORDS}
+    found = {
+        target: next(iter(seeds.values()))
+        for target, seeds in run.answered(task, run.systems()[0], **wanted).items()
+    }
+    return "".join(
+        _relations(target, one)
+        for target, one in list(found.items())[:_LANGUAGES]
+        if one.gold is not None and one.predicted is not None
+    )
 
 
 def _relations(target: str, one: Outcomes) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.outcomes import FILE, read_outcomes
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import System, Transfer, called
 from crosslens.report.folders.transfers import Contest
@@ -122,10 +121,13 @@ def _table(run: Transfer, task: str) -> str:
                     if s.condition == "zero_shot_less_in_language"
                     and s.target == target
                     and s.encoder == system.encoder
+                    and (s.evidence.freeze if s.evidence.freeze is not None else -1)
+                    == system.freeze
                 ),
                 None,
             )
-            cells = [value_cell(one) for one in (*beside, gained)]
+            n = score.n  # in its own language another part of the items may be tested
+            cells = [value_cell(one, n=n) for one in beside] + [value_cell(gained)]
             rows.append([text(name), value_cell(score), _seeds(score), *cells, f"{score.n:,}"])
     head = [
         "Tested in", "Zero-shot", "Seeds", "Most frequent label", "Random encoder", "In language",
@@ -133,6 +135,8 @@ def _table(run: Transfer, task: str) -> str:
     ]  # fmt: skip
     kept = [0, 1, 2, *(k for k in range(3, 7) if any(row[k] != "–" for row in rows)), 7]
     caption = "Means over seeds with 95 % intervals over seeds and items."
+    if any(len(told.seeds) == 1 for s in run.of(task) if (told := s.evidence.over_seeds)):
+        caption += " Of one seed they are over items alone."
     return table(caption, [head[k] for k in kept], [[row[k] for k in kept] for row in rows])
 
 
@@ -194,7 +198,9 @@ def _learning(run: Transfer, task: str, numbering: Numbering) -> str:
             line = [math.nan if v is None else v for _, v in sorted(values.items())]
             style = series_style(len(lines))
             lines.append(Line([float(e) for e in sorted(values)], line, style))
-            names.append((style, f"seed {score.seed}"))
+            several = len((score.details or {}).get("chosen") or []) > 1
+            setting = f", setting {score.evidence.setting}" if several else ""
+            names.append((style, f"seed {score.seed}{setting}"))
         if lines and len(lines) <= 12:
             axis = Axis(QUANTITIES[run.main[task][0]].label)
             label = f"dev after each epoch, {called(system, systems)}"
@@ -248,27 +254,22 @@ def _curves(run: Transfer, task: str) -> dict[str, list[str]]:
 
 def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
     """What was taken for what, of the first seed, in each language."""
-    if not (run.folder / FILE).is_file():
-        return ""
     system, panels = run.systems()[0], []
-    quantity, preset = run.main[task]
     by_word = run.section("cards", task).get("kind") == "tag"
-    wanted = {"task": task, "suite": "dev", "condition": None, "encoder": system.encoder}
-    every = read_outcomes(run.folder, **wanted, quantity="accuracy")
     first: dict[str, collections.Counter[tuple[str, str]]] = {}
-    for one in every:
-        if one.target in first or one.gold is None or one.predicted is None or one.target is None:
+    for target, seeds in run.answered(task, system, quantity="accuracy", method=None).items():
+        one = next(iter(seeds.values()))
+        if one.gold is None or one.predicted is None:
             continue
-        pairs = zip(one.gold.tolist(), one.predicted.tolist(), strict=True)
         counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        for gold, predicted in pairs:
+        for gold, predicted in zip(one.gold.tolist(), one.predicted.tolist(), strict=True):
             both = (
                 zip(gold.split(), predicted.split(), strict=True)
                 if by_word
                 else [(gold, predicted)]
             )
             counts.update(both)
-        first[one.target] = counts
+        first[target] = counts
     for target, counts in list(first.items())[:_EXAMPLES]:
         classes = sorted({name for pair in counts for name in pair} - {"_"})
         if not 1 < len(classes) <= _MOST:

@@ -6,6 +6,7 @@ which language.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ class TaskData:
     tests: language -> its test items.
     target_devs: language that is not trained on -> its dev split, where there is one.
     facts: sizes, how splits came about, and what was left out, for the record.
+    names: what was asked for (a code, or a treebank) -> what its test items are called.
     """
 
     task: Task
@@ -44,6 +46,7 @@ class TaskData:
     tests: Mapping[str, Split]
     target_devs: Mapping[str, Split]
     facts: Mapping[str, Any]
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def languages_by_task(
@@ -138,6 +141,7 @@ def transfer_data(
         found[language] = splits_of(task, data, derived.get(language, language), segment)
         if language in derived:
             found[language] = called(found[language], language)
+    _check_once(train, found)
     _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
@@ -175,17 +179,23 @@ def transfer_data(
     if len(classes) < 2 and task.kind != "answer":
         got = ", ".join(map(repr, classes)) or "none"
         refuse(f"task {name}", "training items of two classes or more", got, "give more items")
+    called_so = _train_names(trained)
     facts: dict[str, Any] = {
-        **{f"{part}_items": {one.language: len(one) for one in parts[part]} for part in parts},
+        **{
+            f"{part}_items": dict(zip(called_so, map(len, parts[part]), strict=True))
+            for part in parts
+        },
         "test_items": {language: len(split) for language, split in tests.items()},
         "classes": classes,
-        "splits": {one.language: one.how for one in trained.values()},
+        "splits": dict(zip(called_so, (one.how for one in trained.values()), strict=True)),
     }
     if moved := {one.language: one.moved for one in found.values() if one.moved is not None}:
         facts["segment"] = {"segmenter": segment, "names_with_other_borders": moved}
     if shared:
         facts["left_out_of_test" if sampled else "also_in_training"] = shared
-    return TaskData(task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts)
+    return TaskData(
+        task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts, names
+    )
 
 
 # -- splits
@@ -247,6 +257,28 @@ def _target_names(found: Mapping[str, LanguageSplits], test: Sequence[str]) -> d
         name: found[name].language if codes.count(found[name].language) == 1 else name
         for name in dict.fromkeys(test)
     }
+
+
+def _check_once(train: Sequence[str], found: Mapping[str, LanguageSplits]) -> None:
+    """Refuse one treebank under two names, which would be trained on twice."""
+    for one, other in itertools.combinations(dict.fromkeys(train), 2):
+        first, second = found[one], found[other]
+        if first.language == second.language and _texts(first) == _texts(second):
+            got = f"{one} and {other}, which are one"
+            refuse("--train", "each treebank once", got, "leave one of them out")
+
+
+def _texts(found: LanguageSplits) -> dict[str, list[str]]:
+    return {part: list(split.texts) for part, split in found.splits.items()}
+
+
+def _train_names(trained: Mapping[str, LanguageSplits]) -> list[str]:
+    """What each training language is called: its code, or, of two treebanks of one language, their
+    names."""
+    codes = [one.language for one in trained.values()]
+    return [
+        name if codes.count(one.language) > 1 else one.language for name, one in trained.items()
+    ]
 
 
 def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:

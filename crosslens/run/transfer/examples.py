@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from crosslens.examples import Example
+from crosslens.grid_settings import chosen_settings, setting_of
 from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.parse_scores import Tree, words_counted
 from crosslens.probes.methods.span_scores import Span, spans
 from crosslens.run.transfer.data import TaskData
-from crosslens.run.transfer.means import chosen_settings, told_of
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
@@ -39,7 +39,7 @@ def examples(
         main = first.setdefault(one.task, (one.quantity, one.method))
         if (one.quantity, one.method) != main:
             continue
-        told = told_of(one.representation)
+        told = setting_of(one.representation)
         freeze = told.get("freeze", -1)
         split = tasks[one.task].tests[str(one.target)]
         if split.original and tasks[one.task].task.spans:  # tags in another order than the words

@@ -82,6 +82,8 @@ class Fit:
     def name(self) -> str:
         """Of the part of the run."""
         system, trained = self.system, "+".join(one.language for one in self.data.train)
+        if system.condition == IN_LANGUAGE:  # two treebanks of one language are two trainings
+            (trained,) = self.data.tests
         told = [self.data.task.name, trained, system.encoder, system.condition or "encoder"]
         return "-".join([*told, f"freeze{system.freeze}", f"setting{self.number}", f"{self.seed}"])
 

@@ -313,7 +313,7 @@ def _means(
         key = (one.layer, one.target, one.quantity, one.method, one.condition)
         groups.setdefault(key, {})[one.seed or 0] = one
     for (layer, target, quantity, method, condition), seeds in groups.items():
-        first, split = seeds[min(seeds)], work.data.tests[target]
+        first = seeds[min(seeds)]
         told = {name: fitted[layer][name] for name in ("fitted_on", "dimensions")}
         fields: dict[str, Any] = {
             "task": first.task,
@@ -322,7 +322,7 @@ def _means(
             "layer": layer,
             "source": first.source,
             "target": target,
-            "n": n_counted(work.data, split, first),
+            "n": n_counted(work.data.task, first),
             "details": {"part": "test", **(told if condition == _MAPPED else {})},
         }
         yield over_seeds(seeds, fields)

@@ -22,7 +22,6 @@ from crosslens.seed_intervals import seeds_difference, seeds_share
 __all__ = [
     "Answers",
     "answers_of",
-    "averaged",
     "counted",
     "difference",
     "in_order",
@@ -230,25 +229,6 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
         predicted=text(answers.labels, answers.heads),
         **fields,
     )
-
-
-def averaged(found: Sequence[Outcomes]) -> Outcomes:
-    """Several measurements of the same items as one: the mean of what each found, of the mean of what
-    it was counted of.
-
-    >>> ids = np.array(["a", "b"])
-    >>> one, two = (
-    ...     Outcomes(task="t", quantity="accuracy", item=np.arange(2), item_id=ids, group=ids, outcome=np.array(right), of=np.ones(2))
-    ...     for right in ([1.0, 0.0], [1.0, 1.0])
-    ... )
-    >>> averaged([one, two]).outcome.tolist()
-    [1.0, 0.5]
-    """
-    if len(found) == 1:
-        return found[0]
-    sides = [(one.outcome, np.ones(len(one)) if one.of is None else one.of) for one in found]
-    outcome, of = (np.mean(side, axis=0) for side in zip(*sides, strict=True))
-    return dataclasses.replace(found[0], outcome=outcome, of=of)
 
 
 def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Score:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.grid_settings import averaged, chosen_outcomes
 from crosslens.outcomes import Outcomes, read_outcomes, sums_by_group
 from crosslens.readers.published import ordered_pairs
 from crosslens.run.transfer.fits import IN_LANGUAGE
-from crosslens.run.transfer.means import chosen_outcomes
-from crosslens.run.transfer.measures import averaged, over_seeds
+from crosslens.run.transfer.measures import over_seeds
 from crosslens.score import Score, headline_quantities, read_scores
 from crosslens.seed_intervals import seeds_contrast
 

@@ -71,11 +71,19 @@ def _main_rows(scores: Sequence[Score]) -> _Rows:
                 _percent(score.value),
                 _within(score),
                 f"{len(seeds)}: {_percent(min(seeds))}-{_percent(max(seeds))}" if seeds else "-",
-                *(_percent(one.value) if one is not None else "-" for one in beside),
+                *(
+                    "-" if one is None else _percent(one.value) + _other_n(one, score)
+                    for one in beside
+                ),
                 f"{score.n:,}",
             )
         )
     return rows
+
+
+def _other_n(one: Score, score: Score) -> str:
+    """Of how many items a value is, where they are not those that stand beside it."""
+    return "" if one.n == score.n else f" (n {one.n:,})"
 
 
 def _warnings(scores: Sequence[Score], task: str) -> str:
@@ -109,6 +117,10 @@ def _difference_rows(scores: Sequence[Score]) -> _Rows:
                 else "zero-shot less in-language"
             )
             points = f"{100 * score.value:+.1f}"
+            if score.condition != "encoders":
+                what += _whose(scores, str(score.encoder), (score.details or {}).get("freeze"))
+            elif frozen := _frozen(scores, score):
+                what += f" ({frozen})"
             rows.append((what, str(score.target), points, _within(score)))
     return rows
 
@@ -182,6 +194,14 @@ def _one(scores: Sequence[Score], target: str, condition: str, **wanted: Any) ->
 def _where(scores: Sequence[Score], encoder: str, freeze: Any, source: str, target: str) -> str:
     """What a row is of: the languages, and encoder and frozen layers where there are several."""
     return f"{source} → {target}{_whose(scores, encoder, freeze)}"
+
+
+def _frozen(scores: Sequence[Score], score: Score) -> str:
+    """How many layers were frozen, where systems differ in that."""
+    if len({key[1] for key in _of_systems(scores, None)}) < 2:
+        return ""
+    freeze = (score.details or {}).get("freeze")
+    return "nothing frozen" if freeze is None else f"frozen to layer {freeze}"
 
 
 def _whose(scores: Sequence[Score], encoder: str, freeze: Any) -> str:

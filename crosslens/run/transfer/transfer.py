@@ -23,7 +23,7 @@ from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.study import display_name
+from crosslens.run.probing.encoders import encoder_names
 from crosslens.run.transfer.data import TaskData, languages_by_task, transfer_data
 from crosslens.run.transfer.derived import (
     check_tasks,
@@ -52,6 +52,7 @@ from crosslens.score import Score
 
 __all__ = ["SharedData", "checked_settings", "preset_of", "run_transfer"]
 
+_TAUGHT = ("train_items", "dev_items", "test_items", "splits")  # of the data of one language
 _SET = (
     *("epochs", "batch_size", "group_by_length", "peak_rate", "head_rate", "max_length", "pool"),
     *("warmup", "noise"),
@@ -121,11 +122,11 @@ def run_transfer(transfer: Transfer, out: str | Path, shared: SharedData | None 
             for name, one in tasks.items():
                 if lacking := one.facts.get("no_data_in"):
                     say(f"task {name} has no data in {', '.join(lacking)}: not tested there")
-        dev = list[Score]()
+        dev, taught = list[Score](), dict[str, Any]()  # what is trained on in each test language
         for name, task in tasks.items():
             for system in systems:
                 read = functools.partial(shared.items, name, data)
-                dev += _measure(transfer, system, task, presets[name], read, run, world)
+                dev += _measure(transfer, system, task, presets[name], read, taught, run, world)
             with world.together():
                 if world.first:  # 2 bytes for each number of each layer and subword
                     shutil.rmtree(run.path / "states", ignore_errors=True)
@@ -187,15 +188,19 @@ def _asked(transfer: Transfer) -> dict[str, Any]:
 def _systems(transfer: Transfer) -> Iterator[System]:
     from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 
-    for path in dict.fromkeys(transfer.encoders):
+    given, marks = list(dict.fromkeys(transfer.encoders)), dict[str, str]()
+    for path, name in zip(given, encoder_names(given), strict=True):
         folder = resolve_encoder(path, trust_remote_code=transfer.trust_remote_code)
         _check_freeze(transfer.freeze, path, folder)
         mark, readings = encoder_fingerprint(folder), readings_of(transfer, path, folder)
+        if (other := marks.setdefault(mark, path)) != path:
+            got = f"{other} and {path}, which are one"
+            refuse("--encoder", "different encoders", got, "name each encoder once")
         conditions = [None, *([IN_LANGUAGE] * transfer.in_language)]
         conditions += [RANDOM] * transfer.random_control
         for freeze in dict.fromkeys(transfer.freeze):
             for condition in conditions:
-                yield System(display_name(path), path, mark, condition, freeze, readings)
+                yield System(name, path, mark, condition, freeze, readings)
 
 
 def _check_freeze(freeze: Sequence[int], path: str, folder: Path) -> None:
@@ -286,36 +291,48 @@ def _measure(
     data: TaskData,
     preset: Preset,
     read: Callable[..., TaskData],
+    taught: dict[str, Any],
     run: Run,
     world: Any,
 ) -> list[Score]:
     """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
     dev."""
-    if system.condition == IN_LANGUAGE:
-        told = _of_data(transfer, [system])
-        return [
-            score
-            for one in _in_language(transfer, data, functools.partial(read, **told))
-            for score in _with_seeds(transfer, system, one, preset, run, world)
-        ]
-    return _with_seeds(transfer, system, data, preset, run, world)
+    if system.condition != IN_LANGUAGE:
+        return _with_seeds(transfer, system, data, preset, run, world)
+    scores, facts = list[Score](), dict[str, Any]()
+    for target, one in _in_language(
+        transfer, data, functools.partial(read, **_of_data(transfer, [system]))
+    ):
+        if isinstance(one, str):
+            say(f"not fine-tuned on {target}: {one}")
+            facts[target] = {"not_trained": one}
+            continue
+        facts[target] = {k: v for k, v in one.facts.items() if k in _TAUGHT}
+        scores += _with_seeds(transfer, system, one, preset, run, world)
+    if world.first:
+        taught[data.task.name] = {**taught.get(data.task.name, {}), **facts}
+        run.note(in_language=dict(taught))
+    return scores
 
 
 def _in_language(
     transfer: Transfer, data: TaskData, read: Callable[..., TaskData]
-) -> Iterator[TaskData]:
-    """The task trained on each test language that can be and is not trained on already."""
+) -> Iterator[tuple[str, TaskData | str]]:
+    """What each test language is called in the run, and the task trained and tested on it alone, or
+    why it is not; nothing of a language that is trained on already."""
     trained = {one.language for one in data.train}
     lacking = data.facts.get("no_data_in", ())
     asked = [language for language in transfer.test if language not in lacking]
     for language in data.tests if asked == ["all"] else asked:
+        target = data.names.get(language, language)
         try:
             one = read([language], [language])
         except InputError as error:  # nothing to train on in this language
-            say(f"not fine-tuned on {language}: {error}")
+            yield target, str(error)
             continue
         if one.train[0].language not in trained:
-            yield one
+            (split,) = one.tests.values()
+            yield target, dataclasses.replace(one, tests={target: split})
 
 
 def _with_seeds(

@@ -7,8 +7,10 @@ import shutil
 import numpy as np
 import pytest
 from battery_data import add_treebanks, make_data, write
+from safetensors.numpy import load_file, save_file
 
 from crosslens.errors import InputError, OutputError
+from crosslens.grid_settings import chosen_outcomes
 from crosslens.models.saved.loading import load_encoder
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.methods.span_scores import count_spans
@@ -20,7 +22,6 @@ from crosslens.report.pages.transfer import transfer_page
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import languages_by_task, transfer_data
-from crosslens.run.transfer.means import chosen_outcomes
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
@@ -671,6 +672,13 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
     assert dev.details["without_subword"].keys() == {"eng", "deu"}
     assert 0 < dev.details["without_subword"]["deu"] < 6 * 9
+    assert dev.details["unread"]["deu"] == dev.details["without_subword"]["deu"] / (6 * 9)
+    told = next(one for one in dev.details["warnings"] if "not read" in one)
+    assert (
+        f"deu {100 * dev.details['unread']['deu']:.1f}" in told and "per cent of the words" in told
+    )
+    _, rows, beside = next(tables(folder, list(read_scores(folder / "scores.jsonl"))))
+    assert "are not read: they stand behind the longest input" in beside
 
 
 def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
@@ -679,13 +687,6 @@ def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
     assert found(folder, part="test", condition=None, quantity="span_f1", target="deu")
     with pytest.raises(OutputError, match="crf"):
         run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")
-    assert dev.details["unread"]["deu"] == dev.details["without_subword"]["deu"] / (6 * 9)
-    told = next(one for one in dev.details["warnings"] if "not read" in one)
-    assert (
-        f"deu {100 * dev.details['unread']['deu']:.1f}" in told and "per cent of the words" in told
-    )
-    _, rows, beside = next(tables(folder, list(read_scores(folder / "scores.jsonl"))))
-    assert "are not read: they stand behind the longest input" in beside
 
 
 @pytest.mark.parametrize("longest", [12, 128])
@@ -703,3 +704,92 @@ def test_texts_that_are_cut_are_counted(data, tmp_path, longest):
     else:
         assert dev.details["unread"] == pytest.approx(cut) and max(cut.values()) > 0
         assert any("are cut" in one for one in dev.details["warnings"])
+
+
+def other_encoder(folder):
+    """The packaged encoder with other weights."""
+    shutil.copytree(ENCODER, folder)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    made = {name: value * 1.25 if value.ndim == 2 else value for name, value in weights.items()}
+    path.unlink()
+    save_file(made, path, metadata={"format": "pt"})
+    return folder
+
+
+def test_encoders_whose_folders_have_one_name_are_told_apart(data, tmp_path):
+    shutil.copytree(ENCODER, tmp_path / "a" / "model")
+    encoders = [str(tmp_path / "a" / "model"), str(other_encoder(tmp_path / "b" / "model"))]
+    told = settings(data, encoders=encoders, epochs=2, seeds=1, random_control=False)
+    folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
+    names = ["a/model", "b/model"]
+    tested = found(folder, part="test", condition=None)
+    assert [score.encoder for score in tested] == [name for name in names for _ in range(2)]
+    assert list(json.loads((folder / "config.json").read_text())["settings"]["encoders"]) == names
+    both = {s.target: s.value for s in tested if s.encoder == "a/model"}
+    for score in found(folder, condition="encoders"):
+        (theirs,) = [s for s in tested if (s.encoder, s.target) == ("b/model", score.target)]
+        assert score.value == pytest.approx(both.pop(score.target) - theirs.value)
+    assert not both
+    same = dataclasses.replace(told, encoders=[ENCODER, encoders[0]])
+    with pytest.raises(InputError, match="--encoder: expected different encoders, got .*are one"):
+        run_transfer(same, tmp_path / "same")
+
+
+def test_two_treebanks_of_a_language_are_each_trained_on_and_tested(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "ner").mkdir(parents=True)
+    for name, first in (("en_ewt", 0), ("de_one", 40), ("de_two", 80)):
+        for split, n, start in (("train", 9, 0), ("dev", 20, 9), ("test", 5, 30)):
+            if (name, split) != ("de_two", "train"):
+                lines = list(ner_lines(n, first + start))
+                write(folder / "ner" / f"{name}-ud-{split}.iob2", lines)
+    told = settings(folder, tasks=["ner"], test=["de_one", "de_two"], in_language=True, epochs=1)
+    told = dataclasses.replace(told, seeds=1, random_control=False, checkpoints=False)
+    run = run_transfer(told, tmp_path / "run")
+    taught = found(run, part="test", condition="in_language", counted_as="strict")
+    assert [(s.source, s.target) for s in taught if s.quantity == "span_f1"] == [
+        ("deu", "de_one"),
+        ("deu", "de_two"),
+    ]
+    less = found(run, condition="zero_shot_less_in_language", counted_as="strict")
+    assert [s.target for s in less] == ["de_one", "de_two"]
+    facts = json.loads((run / "config.json").read_text())["in_language"]["ner"]
+    assert facts["de_one"]["train_items"] == {"deu": 9}
+    assert facts["de_two"]["train_items"] == {"deu": 18}
+    assert facts["de_two"]["splits"]["deu"].startswith("trained on the dev split")
+    page = transfer_page(run)
+    assert "trained in it: 9 items." in page and facts["de_two"]["splits"]["deu"] in page
+
+
+def test_training_on_two_treebanks_of_a_language_counts_both(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "ner").mkdir(parents=True)
+    for name, n in (("en_ewt", 9), ("en_two", 5)):
+        for split in ("train", "dev", "test"):
+            write(folder / "ner" / f"{name}-ud-{split}.iob2", list(ner_lines(n, n)))
+    data = DataFolder(str(folder))
+    made = transfer_data("ner", data, ["en_ewt", "en_two"], ["eng"])
+    assert made.facts["train_items"] == {"en_ewt": 9, "en_two": 5}
+    assert list(made.facts["splits"]) == ["en_ewt", "en_two"]
+    with pytest.raises(
+        InputError, match="--train: expected each treebank once, got eng and en_ewt"
+    ):
+        transfer_data("ner", data, ["eng", "en_ewt"], ["eng"])
+
+
+def test_frozen_layers_have_each_their_own_difference(data, tmp_path):
+    told = settings(data, freeze=(-1, 2), seeds=1, epochs=2, in_language=True, test=["deu"])
+    told = dataclasses.replace(told, checkpoints=False, random_control=False)
+    folder = run_transfer(told, tmp_path / "run")
+    less = found(folder, condition="zero_shot_less_in_language")
+    assert [s.details.get("freeze") for s in less] == [None, 2]
+    page = transfer_page(folder)
+    scores = list(read_scores(folder / "scores.jsonl"))
+    rows = next(rows for _, rows, _ in tables(folder, scores) if rows[0][0] == "difference")
+    assert [row[0].partition("in-language")[2] for row in rows[1:]] == [
+        " (nothing frozen)",
+        " (frozen to layer 2)",
+    ]
+    for score in less:
+        assert f">{score.value:.3f}".replace("-", "−") in page.replace("> ", ">")
