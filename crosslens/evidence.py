@@ -210,7 +210,8 @@ class Evidence:
         lowest and highest value after training on bootstrap samples.
     warnings: sentences. by_frequency: the P@1 that frequency alone would give.
     counted_as: whose definition of the quantity. setting, freeze: of a fine-tuning, the point of its grid
-        and the layers that were frozen. epochs: epoch -> split -> its value after that epoch.
+        and the layers that were frozen. chosen: points of the grid that were taken, best first.
+    epochs: epoch -> split -> its value after that epoch.
     points: of a correlation over languages, language -> the two numbers. p: of no correlation.
     over: what the points of a correlation are, where they are no languages.
     of_known: of words that are replaced, their share of those that a dictionary knows.
@@ -259,6 +260,7 @@ class Evidence:
     by_frequency: float | None = _kept(_number)
     counted_as: str | None = _kept(_text)
     setting: int | None = _kept(_whole)
+    chosen: list[int] | None = _kept(_list_of(_whole))
     freeze: int | None = _kept(_whole)
     epochs: dict[str, dict[str, float | None] | None] | None = _kept(_table_of(_numbers))
     points: dict[str, list[float] | None] | None = _kept(_table_of(_list_of(_number)))

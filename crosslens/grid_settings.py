@@ -34,7 +34,7 @@ def chosen_outcomes(
     groups: dict[tuple[Any, ...], dict[int, dict[int, Outcomes]]] = {}
     for one in every:
         told = setting_of(one.representation)
-        system = (one.task, one.encoder, one.condition, one.source, told.get("freeze", -1))
+        system = _system(one, told.get("freeze", -1))
         taken = chosen.get(system, [told["setting"]])
         if told["setting"] not in taken:
             continue
@@ -51,15 +51,21 @@ def chosen_outcomes(
 
 
 def chosen_settings(dev: Iterable[Score]) -> dict[tuple[Any, ...], list[int]]:
-    """(task, encoder, condition, source, frozen layers) -> numbers of the settings of a grid that are
-    taken, the best on dev first; nothing of systems with one setting."""
+    """(task, encoder, condition, source, frozen layers, the test set that it is trained for, or None)
+    -> numbers of the settings of a grid that are taken, the best on dev first; nothing of systems
+    with one setting."""
     found = {}
     for score in dev:
         told = score.details or {}
         if "chosen" in told:
-            system = (score.task, score.encoder, score.condition, score.source)
-            found[(*system, told.get("freeze", -1))] = list(told["chosen"])
+            found[_system(score, told.get("freeze", -1))] = list(told["chosen"])
     return found
+
+
+def _system(one: Score | Outcomes, freeze: int) -> tuple[Any, ...]:
+    """In its own language each test set has a training of its own: two treebanks may have one code."""
+    target = one.target if one.condition == "in_language" else None
+    return one.task, one.encoder, one.condition, one.source, freeze, target
 
 
 def averaged(found: Sequence[Outcomes]) -> Outcomes:

@@ -117,7 +117,8 @@ def seeds_contrast(
     Returns
     -------
     value, low, high: from minus the sum of the negative weights' sizes to that of the positive ones.
-        With one cluster low and high are NaN.
+        With one cluster low and high are NaN. Where neither seeds nor clusters differ, they follow
+        from the intervals of the shares (Newcombe 1998, method 10), so that they have a width.
 
     Notes
     -----
@@ -147,8 +148,23 @@ def seeds_contrast(
     if min(sizes) < 2:
         return value, math.nan, math.nan
     variance, degrees = _variance(moved)
+    if variance <= 0:
+        return value, *_ends_of_shares(sides, value)
     half = _student(degrees) * math.sqrt(variance)
     return value, max(low, value - half), min(high, value + half)
+
+
+def _ends_of_shares(
+    sides: Sequence[Sequence[tuple[float, np.ndarray, np.ndarray]]], value: float
+) -> tuple[float, float]:
+    """The interval of a contrast whose shares are all without variance, from those of the shares."""
+    down = up = 0.0
+    for weight, found, of in (one for side in sides for one in side):
+        mean, low, high = seeds_share(found, of)
+        below, above = weight * (mean - low), weight * (high - mean)
+        down += (below if weight > 0 else above) ** 2
+        up += (above if weight > 0 else below) ** 2
+    return value - math.sqrt(down), value + math.sqrt(up)
 
 
 def _residuals(found: np.ndarray, of: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -79,6 +79,15 @@ def test_what_trainings_have_in_common_cancels_within_a_side_alone():
     assert (hits / runs > 0.89).all() and np.median(widths) > 1.5
 
 
+def test_a_difference_of_what_never_varies_has_the_width_of_its_shares():
+    of, none = np.ones((3, 40)), np.zeros((3, 40))
+    above = seeds_share(none, of)[2]
+    value, low, high = seeds_difference((none, of), (none, of))
+    assert value == 0 and (low, high) == pytest.approx((-above, above)) and above > 0.05
+    value, low, high = seeds_difference((none, of), (of, of))
+    assert value == low == -1 and high == pytest.approx(-1 + math.sqrt(2) * above)
+
+
 def test_a_contrast_is_the_sum_of_its_shares():
     rng = np.random.default_rng(0)
     (a, b), (c, d) = (paired(rng, 2, 30, (0.6, 0.8), 0.5) for _ in range(2))

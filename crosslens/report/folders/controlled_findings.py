@@ -280,16 +280,21 @@ def anchors_told(study: StudyFolder) -> list[str]:
 
 
 def cut_told(scores: Sequence[Score]) -> str:
-    """A sentence on how many of the kept sentences are cut; "" where none is.
+    """A sentence on how many of the kept sentences are cut, in the condition with most; "" where none
+    is.
 
-    >>> cut_told([Score(quantity="sentences_cut", value=0.012, n=500)])
-    '1.2 % of the kept sentences (of a pair, one or both sides) are cut to what the encoder reads.'
+    >>> cut_told([Score(quantity="sentences_cut", value=0.012, n=500, encoder="default")])
+    'At most 1.2 % of the kept sentences (default; of a pair, one or both sides) are cut to what the encoder reads.'
     """
-    most = max([s.value for s in scores if s.quantity == "sentences_cut"], default=0)
+    cut = [s for s in scores if s.quantity == "sentences_cut"]
+    most = max((s.value for s in cut), default=0)
     if not most:
         return ""
-    what = "of the kept sentences (of a pair, one or both sides) are cut to what the encoder reads"
-    return f"{100 * most:.1f} % {what}."
+    where = next(s.encoder for s in cut if s.value == most)
+    return (
+        f"At most {100 * most:.1f} % of the kept sentences ({where}; of a pair, one or both sides) are "
+        "cut to what the encoder reads."
+    )
 
 
 def verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:

@@ -154,13 +154,19 @@ class StudyTransferFolder:
             if (s.task, s.condition) == (task, _COMPARED):
                 names = str(s.encoder).split(" / ")
                 if lacking := [name for name in names if not self.learnt(task, name)]:
-                    found = f"{lacking[0]} learnt nothing"
+                    found = f"undecided: {lacking[0]} is not clearly above the most frequent label"
                 elif s.low is None or s.high is None:
                     found = "open"
                 else:
                     found = "found" if s.low > 0 else "reversed" if s.high < 0 else "open"
                 rows.append((" > ".join(names), points(s), found))
         return rows
+
+    @property
+    def over_items(self) -> bool:
+        """Whether intervals are over trainings and test items; of an earlier version's run they are
+        over trainings alone, and it has no differences of two conditions."""
+        return any(s.evidence.over_seeds for s in self.scores if s.seed is None)
 
     def learnt(self, task: str, name: str) -> bool:
         """Whether a condition that is trained on the copy does better there than the most frequent
@@ -197,7 +203,13 @@ class StudyTransferFolder:
                 name, told = next(iter(said.items()))
                 others = len(said) - 1
                 more = f", and {others} further condition{'s' * (others > 1)}" if others else ""
-                notes.append(f"{column} ({name}{more}): {'; '.join(told[:3])}.")
+                left = f"; and {len(told) - 3} more such" if len(told) > 3 else ""
+                notes.append(f"{column} ({name}{more}): {'; '.join(told[:3])}{left}.")
+        if not self.over_items:
+            notes.append(
+                "This run is of an earlier version: its intervals are over trainings alone, and the "
+                "paper's orders are not compared. In another folder it can be run again."
+            )
         for name in self.told.get("left_out", []):
             notes.append(f"{name} is left out: its copy is a text of its own, without data.")
         return notes

@@ -1,6 +1,7 @@
 """A run of transfer, read and indexed for the report."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Transfer:
             and s.condition is None
             and s.encoder == system.encoder
             and _freeze(s) == system.freeze
-            and s.evidence.setting in ((s.details or {}).get("chosen") or [s.evidence.setting])
+            and (s.evidence.chosen is None or s.evidence.setting in s.evidence.chosen)
         ]
 
     def answered(self, task: str, system: System, **wanted: Any) -> dict[str, dict[int, Outcomes]]:
@@ -120,16 +121,24 @@ class Transfer:
         ----------
         wanted: fields of :class:`crosslens.outcomes.Outcomes`, quantity and method, say.
         """
-        if not (self.folder / FILE).is_file():
-            return {}
-        every = read_outcomes(
-            self.folder, task=task, suite="dev", condition=None, encoder=system.encoder, **wanted
-        )
+        told = {"task": task, "encoder": system.encoder, **wanted}
+        every = [
+            one
+            for one in self._answers
+            if all(getattr(one, name) == value for name, value in told.items())
+        ]
         return {
             str(key[6]): dict(sorted(seeds.items()))
             for key, seeds in chosen_outcomes(every, self.scores).items()
             if setting_of(key[4]).get("freeze", -1) == system.freeze
         }
+
+    @functools.cached_property
+    def _answers(self) -> list[Outcomes]:
+        """What all systems answered at the epoch that is best on dev; read once."""
+        if not (self.folder / FILE).is_file():
+            return []
+        return read_outcomes(self.folder, suite="dev", condition=None)
 
     def predictors(self, task: str) -> list[Score]:
         """What may predict a task's transfer, of each test language."""

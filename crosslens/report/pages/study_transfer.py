@@ -122,10 +122,12 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
         for name, score in less.items()
         if score is not None
     ]
-    told = [
-        f"{tag('strong', text(task))}: zero-shot less trained on the copy is, in points, "
-        f"{join(parts, most=6, rest='further conditions')}."
-    ]
+    told = []
+    if parts:
+        told.append(
+            f"{tag('strong', text(task))}: zero-shot less trained on the copy is, in points, "
+            f"{join(parts, most=6, rest='further conditions')}."
+        )
     return [*told, *map(text, run.with_alignment(task))]
 
 
@@ -137,7 +139,9 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
         "Study": named(str(asked.get("study", "not recorded"))),
         "Fine-tuned on": text(f"{language(original)}, and {copy}"),
         "Fine-tunings of each training": text(asked.get("seeds", "not recorded")),
-        "Intervals": "95 %, over trainings and test items; of a single training over its items",
+        "Intervals": "95 %, over trainings and test items; of a single training over its items"
+        if run.over_items
+        else "95 %, over trainings; of a single one over its test items",
     }
 
 
@@ -161,10 +165,11 @@ def _table(run: StudyTransferFolder, task: str) -> str:
                 text(_minus(printed_less(run.told, name, task))),
             ]
         )
+    over = "trainings and test items" if run.over_items else "trainings"
     caption = (
-        "Per cent, means over trainings, with 95 % intervals over trainings and test items; differences "
-        "in points. BZ: zero-shot on the copy; BS: trained on the copy; MZ: an encoder of the original "
-        "alone, zero-shot."
+        f"Per cent, means over trainings, with 95 % intervals over {over}; differences in points. "
+        "Random encoder: of the first training. BZ: zero-shot on the copy; BS: trained on the copy; "
+        "MZ: an encoder of the original alone, zero-shot."
         + (" Less default: zero-shot less that of default." if run.has_default else "")
     )
     orders = [[text(row[0]), text(_minus(row[1])), text(row[2])] for row in run.orders(task)]
@@ -183,7 +188,8 @@ def _cell(score: Score | None) -> str:
     if score is None or math.isnan(score.value):
         return value_cell(score)
     shown = decimal(100 * score.value, 1)
-    if score.low is None or score.high is None:
+    no_training = score.condition in ("majority", "random_encoder")
+    if score.low is None or score.high is None or no_training:
         return shown
     ends = f"[{decimal(100 * score.low, 1)}, {decimal(100 * score.high, 1)}]"
     return f"{shown} {tag('small', ends, class_='within')}"

@@ -198,7 +198,7 @@ def _learning(run: Transfer, task: str, numbering: Numbering) -> str:
             line = [math.nan if v is None else v for _, v in sorted(values.items())]
             style = series_style(len(lines))
             lines.append(Line([float(e) for e in sorted(values)], line, style))
-            several = len((score.details or {}).get("chosen") or []) > 1
+            several = len(score.evidence.chosen or []) > 1
             setting = f", setting {score.evidence.setting}" if several else ""
             names.append((style, f"seed {score.seed}{setting}"))
         if lines and len(lines) <= 12:

@@ -45,7 +45,7 @@ def examples(
         if split.original and tasks[one.task].task.spans:  # tags in another order than the words
             continue
         first_seed = (one.condition, one.suite, one.seed) == (None, "dev", transfer.seed)
-        system = (one.task, one.encoder, None, one.source, freeze)
+        system = (one.task, one.encoder, None, one.source, freeze, None)
         if first_seed and told["setting"] == chosen.get(system, [0])[0]:
             yield from _sampled(tasks[one.task], one, freeze, transfer.seed)
 

@@ -1,8 +1,11 @@
 """One fine-tuning of a run of transfer: its data, its settings, and its answers in every language."""
 
+import copy
 import dataclasses
 import functools
 import math
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -193,8 +196,8 @@ def _compute(
                 unread[language] = share
     best = tuned.best_epoch("dev")
     common = [counted(task, one, majority(task, data.train, one), spans_by)[0] for one in data.dev]
-    if transfer.keep and fit.seed == transfer.seed:
-        kept = run.path / "encoders" / fit.name
+    if transfer.keep and fit.seed == transfer.seed and fit.system.condition != RANDOM:
+        kept = run.path / "encoders" / re.sub(r"[^\w.+-]", "_", fit.name)  # org/model is no folder
         if not kept.exists():
             kept.parent.mkdir(exist_ok=True)
             save_fine_tuned(tuned.use("dev"), data.classes, kept)
@@ -222,7 +225,7 @@ def _compute(
         encoder=fit.system.encoder,
         condition=fit.system.condition,
         source=trained,
-        target=trained,
+        target=next(iter(data.tests)) if fit.system.condition == IN_LANGUAGE else trained,
         seed=fit.seed,
         details=details,
     )
@@ -231,8 +234,7 @@ def _compute(
 
 
 def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers: Answers) -> float:
-    """The share of words that the encoder did not read, or of texts that were cut: those that fill
-    its input."""
+    """The share of words that the encoder did not read, or of texts that were cut."""
     from crosslens.models.finetuning.classify import Classify
     from crosslens.models.finetuning.derived import rows_of
 
@@ -242,9 +244,11 @@ def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers:
     kind = kind_of(fit.data, settings, fit.point, transfer)
     if not isinstance(kind, Classify):
         return 0.0  # paragraphs are read through windows
-    most = min(kind.max_length, loaded.encoder.max_length)
-    rows = rows_of(cast(Any, kind), loaded.encoder, examples_of(split, fit.data))
-    return sum(len(row.ids) >= most for row in rows) / max(1, len(split))
+    most, whole = min(kind.max_length, loaded.encoder.max_length), copy.copy(loaded.encoder)
+    whole.max_length = sys.maxsize
+    uncut = dataclasses.replace(kind, max_length=sys.maxsize)
+    rows = rows_of(cast(Any, uncut), whole, examples_of(split, fit.data))
+    return sum(len(row.ids) > most for row in rows) / max(1, len(split))
 
 
 def answering(

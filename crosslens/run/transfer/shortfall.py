@@ -74,7 +74,7 @@ def unread_told(unread: Mapping[str, float], *, words: bool) -> str:
     if words:
         why = "are not read: they stand behind the longest input, or have no subword"
         return f"{', '.join(told)} per cent of the words {why}"
-    return f"{', '.join(told)} per cent of the texts fill the longest input and are cut"
+    return f"{', '.join(told)} per cent of the texts are longer than the input and are cut"
 
 
 def _few(one: Mapping[str, Any]) -> str:

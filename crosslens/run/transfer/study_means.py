@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.files import read_json
 from crosslens.grid_settings import averaged, chosen_outcomes
 from crosslens.outcomes import Outcomes, read_outcomes, sums_by_group
 from crosslens.readers.published import ordered_pairs
 from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.measures import over_seeds
+from crosslens.run.transfer.shortfall import unread_told
 from crosslens.score import Score, headline_quantities, read_scores
 from crosslens.seed_intervals import seeds_contrast
 
@@ -29,6 +31,7 @@ COMPARED = "conditions"
 _CONTROLS = ("majority", "random_encoder")
 _Key = tuple[str, str, str | None, str]  # task, condition of the study, control, target
 _Measured = dict[_Key, dict[int, Outcomes]]
+_System = tuple[str, str, str | None]  # task, condition of the study, control
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,31 +133,69 @@ def _controls(runs: Sequence[Answered], languages: tuple[str, str]) -> Iterator[
                     yield dataclasses.replace(score, encoder=run.name, seed=None)
 
 
-def _warnings(runs: Sequence[Answered]) -> dict[tuple[str, str, str | None], list[str]]:
-    """(task, condition of the study, control) -> what is said of its trainings."""
-    found: dict[tuple[str, str, str | None], list[str]] = {}
-    updates: dict[tuple[str, str, str | None], Any] = {}
+def _warnings(runs: Sequence[Answered]) -> dict[_System, list[str]]:
+    """What is said of the trainings of each condition and control, each sentence once, with the seeds
+    that it is said of; that two were trained on more or less comes first."""
+    found: dict[_System, dict[str, list[int]]] = {}
+    updates: dict[_System, int] = {}
     for run in runs:
+        control = MONOLINGUAL if run.alone else None
         for score in read_scores(run.folder / "scores.jsonl"):
-            if score.evidence.part != "dev" or score.condition in _CONTROLS:
+            details = score.details or {}
+            taken = details.get("chosen", [details.get("setting")])[0] == details.get("setting")
+            if score.evidence.part != "dev" or score.condition in _CONTROLS or not taken:
                 continue
-            key = (str(score.task), run.name, MONOLINGUAL if run.alone else score.condition)
-            updates.setdefault(key, (score.details or {}).get("updates"))
-            found.setdefault(key, []).extend(
-                f"seed {run.seed}: {one}" for one in score.evidence.warnings or ()
-            )
+            key = (str(score.task), run.name, control or score.condition)
+            updates.setdefault(key, details.get("updates", 0))
+            for one in _as_called(score, run.called):
+                found.setdefault(key, {}).setdefault(one, []).append(run.seed)
+        for task, why in _not_trained(run):
+            found.setdefault((task, run.name, control), {}).setdefault(why, []).append(run.seed)
+    told = {
+        key: [f"{_seeds(seeds)}: {one}" for one, seeds in said.items()]
+        for key, said in found.items()
+    }
     for (task, name, control), there in updates.items():
         zero = updates.get((task, name, None))
         if control == IN_LANGUAGE and there and zero and not 0.9 <= there / zero <= 1.1:
-            found[task, name, control].append(
+            first = (
                 f"{there:,} updates, and {zero:,} on the original: the two differ in how much they "
                 "are trained on, too"
             )
-    return found
+            told[task, name, control] = [first, *told.get((task, name, control), [])]
+    return told
 
 
-def _warned(score: Score, warnings: Mapping[Any, Sequence[str]], copy: str) -> Score:
-    told = warnings.get((score.task, score.encoder, score.condition))
+def _seeds(seeds: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, dict.fromkeys(seeds)))
+    return f"seed{'s' * (len(set(seeds)) > 1)} {numbers}"
+
+
+def _as_called(score: Score, called: Mapping[str, str]) -> list[str]:
+    """The warnings of a run, with languages called as the study calls them: an encoder of the original
+    alone tests the copies of all conditions, each under a code of its own."""
+    unread = (score.details or {}).get("unread", {})
+    here = {called[name]: share for name, share in unread.items() if name in called}
+    said = []
+    for one in score.evidence.warnings or ():
+        for words in (True, False):
+            if one == unread_told(unread, words=words):
+                one = unread_told(here, words=words)
+        said += [one] if one else []
+    return said
+
+
+def _not_trained(run: Answered) -> Iterator[tuple[str, str]]:
+    """Task, and why no model was trained in the second language."""
+    told = read_json(run.folder / "config.json", dict).get("in_language") or {}
+    for task, languages in told.items():
+        for target, one in languages.items():
+            if target in run.called and (why := one.get("not_trained")):
+                yield task, f"not fine-tuned on {run.called[target]} ({why})"
+
+
+def _warned(score: Score, warnings: Mapping[_System, Sequence[str]], copy: str) -> Score:
+    told = warnings.get((str(score.task), str(score.encoder), score.condition))
     if not told or score.target != copy:
         return score
     return dataclasses.replace(score, details={**(score.details or {}), "warnings": list(told)})

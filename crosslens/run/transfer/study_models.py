@@ -12,7 +12,7 @@ from crosslens.models.training.settings import TrainRecipe, from_dict
 from crosslens.progress import say
 from crosslens.score import read_scores
 
-__all__ = ["StudyModels", "as_begun", "read_study"]
+__all__ = ["StudyModels", "as_begun", "study_models"]
 
 
 class _Condition(TypedDict):
@@ -58,7 +58,7 @@ class StudyModels:
         return first, second
 
 
-def read_study(folder: Path) -> StudyModels:
+def study_models(folder: Path) -> StudyModels:
     """What there is of a study, finished or not.
 
     Raises

@@ -34,7 +34,7 @@ from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
-from crosslens.run.transfer.study_models import StudyModels, as_begun, read_study
+from crosslens.run.transfer.study_models import StudyModels, as_begun, study_models
 from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, read_scores
 
@@ -83,7 +83,7 @@ def languages_of(study: str | Path) -> tuple[str, str]:
     ------
     InputError: the folder holds no controlled study, or one without a finished seed.
     """
-    return read_study(Path(study)).languages
+    return study_models(Path(study)).languages
 
 
 def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
@@ -95,7 +95,7 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     InputError: the folder holds no study, or data and settings are not what is needed.
     OutputError: the run's folder holds something else, or cannot be written to.
     """
-    study = as_begun(read_study(Path(told.study)), Path(out))
+    study = as_begun(study_models(Path(told.study)), Path(out))
     if told.monolingual and not all(one.derived for one in study.recipes.values()):
         expected, got = "a study of derived languages", f"{study.told['name']} of a natural pair"
         refuse("--monolingual", expected, got, "leave it out")

@@ -689,7 +689,7 @@ def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
         run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")
 
 
-@pytest.mark.parametrize("longest", [12, 128])
+@pytest.mark.parametrize("longest", [12, 13, 128])
 def test_texts_that_are_cut_are_counted(data, tmp_path, longest):
     told = settings(data, epochs=1, seeds=1, random_control=False, max_length=longest)
     folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
@@ -698,7 +698,7 @@ def test_texts_that_are_cut_are_counted(data, tmp_path, longest):
     for split, code in (("eng", "en"), ("deu", "de")):
         lines = (data / "xnli" / f"test-{code}.tsv").read_text().splitlines()
         lengths = [len(tokenizer(*line.split("\t")[:2])["input_ids"]) for line in lines]
-        cut[split] = sum(n >= longest for n in lengths) / len(lines)
+        cut[split] = sum(n > longest for n in lengths) / len(lines)
     if longest == 128:
         assert "unread" not in dev.details and not any(cut.values())
     else:
@@ -717,12 +717,34 @@ def other_encoder(folder):
     return folder
 
 
+def test_of_two_treebanks_each_has_the_setting_that_its_own_dev_chose():
+    def answered(target, setting, right):
+        ids = np.array(["a", "b"])
+        return Outcomes(
+            task="t", quantity="accuracy", item=np.arange(2), item_id=ids, group=ids, encoder="e",
+            outcome=np.array(right, float), condition="in_language", seed=0, source="deu",
+            target=target, suite="dev", representation=f"setting {setting}, freeze -1",
+        )  # fmt: skip
+
+    dev = [
+        Score(quantity="accuracy", value=1, n=2, task="t", encoder="e", condition="in_language",
+              source="deu", target=target, seed=0, details={"setting": n, "chosen": [chosen]})
+        for target, chosen in (("de_one", 0), ("de_two", 1))
+        for n in (0, 1)
+    ]  # fmt: skip
+    every = [answered(target, n, [n, 1]) for target in ("de_one", "de_two") for n in (0, 1)]
+    kept = {key[6]: (key[4], seeds[0].mean) for key, seeds in chosen_outcomes(every, dev).items()}
+    assert kept == {"de_one": ("setting 0, freeze -1", 0.5), "de_two": ("setting 1, freeze -1", 1)}
+
+
 def test_encoders_whose_folders_have_one_name_are_told_apart(data, tmp_path):
     shutil.copytree(ENCODER, tmp_path / "a" / "model")
     encoders = [str(tmp_path / "a" / "model"), str(other_encoder(tmp_path / "b" / "model"))]
-    told = settings(data, encoders=encoders, epochs=2, seeds=1, random_control=False)
+    told = settings(data, encoders=encoders, epochs=2, seeds=1, random_control=True, keep=True)
     folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
     names = ["a/model", "b/model"]
+    kept = [path.parent.name for path in sorted(folder.glob("encoders/*/config.json"))]
+    assert [name.split("-")[2] for name in kept] == ["a_model", "b_model"]  # not random weights
     tested = found(folder, part="test", condition=None)
     assert [score.encoder for score in tested] == [name for name in names for _ in range(2)]
     assert list(json.loads((folder / "config.json").read_text())["settings"]["encoders"]) == names
