@@ -24,8 +24,8 @@ __all__ = [
     "by_language",
     "few_pairs",
     "first_seed",
-    "format_value",
     "headline_quantities",
+    "is_headline",
     "not_measured",
     "over_seeds",
     "read_scores",
@@ -358,6 +358,24 @@ def headline_quantities(scores: Iterable[Score]) -> dict[str, tuple[str, str]]:
     return found
 
 
+def is_headline(
+    score: Score, main: Mapping[str, tuple[str, str]], *, differences: bool = False
+) -> bool:
+    """Whether a score is of the quantity that its task is judged by, as that is counted.
+
+    Parameters
+    ----------
+    main: of :func:`headline_quantities`.
+    differences: also take differences of that quantity.
+
+    >>> score = Score(quantity="accuracy", value=0.5, n=9, task="topic")
+    >>> is_headline(score, {"topic": ("accuracy", "")}), is_headline(score, {})
+    (True, False)
+    """
+    quantity = score.quantity.removesuffix("_difference") if differences else score.quantity
+    return (quantity, score.evidence.counted_as or "") == main.get(str(score.task))
+
+
 def set_aside(score: Score) -> dict[str, int]:
     """What happened to items that a measurement does not take as they are -> how many; from its
     ``details``.
@@ -413,15 +431,6 @@ def not_measured(scores: Iterable[Score]) -> list[str]:
         where = f"{who}layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, sorted(layers)))}"
         together.setdefault(where, []).append(reason)
     return [f"Not measured: {where} ({'; '.join(reasons)})." for where, reasons in together.items()]
-
-
-def format_value(value: float, places: int) -> str:
-    """A value as a table has it: "-" where it is NaN.
-
-    >>> format_value(0.456, 1), format_value(math.nan, 1)
-    ('0.5', '-')
-    """
-    return "-" if math.isnan(value) else f"{value:.{places}f}"
 
 
 def few_pairs(scores: Iterable[Score], d: object = None) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import LANGUAGE, add_common, by_language
-from crosslens.cli.output import Part, interval, percent, show
+from crosslens.cli.output import Part, show
 from crosslens.errors import refuse
+from crosslens.score_formats import format_ends, format_percent, format_value
 
 __all__ = ["align", "align_arguments", "compare", "compare_arguments"]
 
@@ -130,7 +131,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def _sentences(scores: Sequence[Any]) -> Iterator[Part]:
-    from crosslens.score import few_pairs, format_value, not_measured
+    from crosslens.score import few_pairs, not_measured
 
     rows: list[tuple[str, ...]] = [
         ("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")
@@ -140,8 +141,8 @@ def _sentences(scores: Sequence[Any]) -> Iterator[Part]:
     for layer, source, target in dict.fromkeys((s.layer, s.source, s.target) for s in found):
         wanted = (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
         three = [cells[layer, source, condition, part] for condition, part in wanted]
-        values = [percent(score.value) for score in three]
-        after = [interval(three[-1]), str(three[-1].n)]
+        values = [format_percent(score.value) for score in three]
+        after = [format_ends(three[-1]), str(three[-1].n)]
         rows.append((str(layer), f"{source} → {target}", *values, *after))
     yield rows
     by, few = _detail(found[0], "by") or "cosine", few_pairs(scores)
@@ -169,8 +170,8 @@ def _words(scores: Sequence[Any]) -> Iterator[Part]:
         before, after = (cells[layer, source, one, "precision_at_1"] for one in conditions)
         # none among fewer than k words
         further = [cells.get((layer, source, "procrustes", quantity)) for quantity in more]
-        values = ["-" if s is None else percent(s.value) for s in further]
-        first = [percent(before.value), percent(after.value), interval(after)]
+        values = ["-" if s is None else format_percent(s.value) for s in further]
+        first = [format_percent(before.value), format_percent(after.value), format_ends(after)]
         rows.append((str(layer), f"{source} → {target}", *first, *values, str(after.n)))
     yield rows
     known = {name: value for s in reversed(found) for name, value in (s.details or {}).items()}
@@ -198,7 +199,7 @@ def _error_rates(scores: Sequence[Any]) -> Iterator[Part]:
     cells = {(s.layer, s.condition): s for s in scores}
     for layer in dict.fromkeys(score.layer for score in scores):
         both = [cells[layer, "unaligned"], cells[layer, "procrustes"]]
-        values = [cell for s in both for cell in (percent(s.value), interval(s))]
+        values = [cell for s in both for cell in (format_percent(s.value), format_ends(s))]
         rows.append((str(layer), *values, str(both[1].n)))
     yield rows
     yield (
@@ -216,7 +217,9 @@ def _vectors(scores: Sequence[Any], start: str) -> Iterator[Part]:
     mean, *precisions = scores
     for s in precisions:
         name, of_all = s.quantity.replace("precision_at_", "P@"), _detail(s, "value_of_all")
-        rows.append((name, percent(s.value), interval(s), str(s.n), percent(of_all)))
+        rows.append(
+            (name, format_percent(s.value), format_ends(s), str(s.n), format_percent(of_all))
+        )
     yield rows
     known, method = mean.details or {}, str(mean.condition).replace("_", "-")
     pairs = known["fitted_on"]
@@ -229,7 +232,7 @@ def _vectors(scores: Sequence[Any], start: str) -> Iterator[Part]:
 
 
 def _similarities(scores: Sequence[Any], also: Sequence[str]) -> Iterator[Part]:
-    from crosslens.score import format_value, not_measured
+    from crosslens.score import not_measured
 
     head = (
         "pair",
@@ -252,7 +255,7 @@ def _similarities(scores: Sequence[Any], also: Sequence[str]) -> Iterator[Part]:
                 ("linear_cka", "shuffled_items"),
             )
         )
-        ends = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
+        ends = format_ends(debiased, 3, 1)
         values = [
             format_value(biased.value, 3),
             format_value(debiased.value, 3),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import crosslens as cl
 from crosslens.asked import asked_of, keep_asked
 from crosslens.cli.arguments import add_common, by_language, whole_number
-from crosslens.cli.output import format_table, percent
+from crosslens.cli.output import format_table
 from crosslens.errors import refuse
+from crosslens.score_formats import format_percent
 
 if TYPE_CHECKING:
     from crosslens.derive.order import OrderCoverage
@@ -145,7 +146,7 @@ def _told_coverage(found: "OrderCoverage", path: str) -> str:
     other = found.heads - found.reordered - found.too_large
     return (
         f"{path}: {found.reordered:,} of {found.heads:,} heads "
-        f"({percent(found.reordered / max(found.heads, 1))} %) and their words were put in order; "
+        f"({format_percent(found.reordered / max(found.heads, 1))} %) and their words were put in order; "
         f"{found.too_large:,} have too many dependents, {other:,} are of other classes; "
         f"{found.crossing:,} of {found.sentences:,} sentences had edges that cross."
     )
@@ -194,7 +195,7 @@ def derive(arguments: argparse.Namespace) -> None:
     rows = [("file", "language", "sentences", "words", "word types shared (%)")]
     for one in made:
         counts = f"{one.sentences:,}", f"{one.words:,}"
-        rows.append((str(one.path), one.language, *counts, percent(one.shared)))
+        rows.append((str(one.path), one.language, *counts, format_percent(one.shared)))
     print(format_table(rows))
     print("Beside each file lies its map back (.back.jsonl).")
     for path, found in coverage:

@@ -8,7 +8,7 @@ from typing import Any
 
 from crosslens.progress import say
 
-__all__ = ["Part", "format_table", "interval", "is_first_process", "percent", "show"]
+__all__ = ["Part", "format_table", "is_first_process", "show"]
 
 Part = str | Sequence[Sequence[str]]
 """A sentence, or the rows of a table, the head first."""
@@ -45,20 +45,6 @@ def show(
     shown = (part for part in parts if part or part == "")
     told = [part if isinstance(part, str) else format_table(part) for part in shown]
     print(*told, *notes, *([f"Report: {page}"] if page else []), sep="\n")
-
-
-def percent(value: float) -> str:
-    """A fraction in per cent; "-" where it is NaN."""
-    from crosslens.score import format_value
-
-    return format_value(100 * value, 1)
-
-
-def interval(score: Any) -> str:
-    """The ends of a score's interval in per cent; "-" where it has none."""
-    if score.low is None or score.high is None:
-        return "-"
-    return f"{100 * score.low:.1f}-{100 * score.high:.1f}"
 
 
 def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> str:

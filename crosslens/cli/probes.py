@@ -8,8 +8,9 @@ from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common
-from crosslens.cli.output import Part, interval, percent, show
+from crosslens.cli.output import Part, show
 from crosslens.errors import refuse
+from crosslens.score_formats import format_ends, format_percent
 
 __all__ = ["probe", "probe_arguments"]
 
@@ -238,7 +239,7 @@ def _languages(arguments: argparse.Namespace) -> None:
     cells = {(s.layer, s.condition): s for s in scores if s.quantity == "accuracy"}
     for layer in dict.fromkeys(s.layer for s in scores):
         three = [cells[layer, condition] for condition in (None, "majority", "shuffled_labels")]
-        mine, *beside = (percent(s.value) for s in three)
-        rows.append((str(layer), mine, interval(three[0]), *beside, str(three[0].n)))
+        mine, *beside = (format_percent(s.value) for s in three)
+        rows.append((str(layer), mine, format_ends(three[0]), *beside, str(three[0].n)))
     text = "Language identification, accuracy in per cent on held-out sentences."
     show(arguments, scores, [rows, text, *not_measured(scores)])

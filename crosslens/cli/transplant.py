@@ -8,7 +8,7 @@ import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
 from crosslens.cli.output import format_table, is_first_process
 from crosslens.errors import refuse
-from crosslens.score import format_value
+from crosslens.score_formats import format_value
 
 __all__ = ["transplant", "transplant_arguments"]
 

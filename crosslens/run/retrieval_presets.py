@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from crosslens.corpus import Corpus
 from crosslens.errors import check_choice, refuse
-from crosslens.score import Score, format_value
+from crosslens.score import Score
+from crosslens.score_formats import format_value
 
 __all__ = ["RETRIEVAL_PRESETS", "check_order", "longest_input", "preset_layer", "published_way"]
 

@@ -9,7 +9,6 @@ layer by layer.
 import dataclasses
 import functools
 import itertools
-import os
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +23,7 @@ from crosslens.files import need_space, read_json, sha256_file
 from crosslens.progress import Progress
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
+from crosslens.run.encoder_names import display_name
 from crosslens.run.engine import Run, versions
 from crosslens.run.measures import (
     Split,
@@ -40,10 +40,11 @@ from crosslens.run.retrieval_presets import (
     preset_layer,
     published_way,
 )
-from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
+from crosslens.score import Score, few_pairs, not_measured, read_scores
+from crosslens.score_formats import format_value
 from crosslens.selection import chosen_layer
 
-__all__ = ["Study", "display_name", "random_seed", "run_study", "summary"]
+__all__ = ["Study", "random_seed", "run_study", "summary"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,16 +183,6 @@ def _settings(
         "seed": study.seed,
         **({"preset": study.preset} if study.preset is not None else {}),
     }
-
-
-def display_name(encoder: str) -> str:
-    """The name an encoder goes by in scores and reports: the folder's own name, or the hub name.
-
-    >>> display_name("org/model")
-    'org/model'
-    """
-    name = Path(encoder).resolve().name if Path(encoder).is_dir() else encoder
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def random_seed(seed: int, fingerprint: str, *, several: bool) -> int:

@@ -28,7 +28,8 @@ from crosslens.report.folders.controlled_similarity import (
     over_layers_told,
     shown,
 )
-from crosslens.score import Score, format_value
+from crosslens.score import Score
+from crosslens.score_formats import format_value, format_with_ends
 
 __all__ = ["summary"]
 
@@ -115,10 +116,10 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
         name,
         str(len(seeds)),
         *("-" if one is None else format_value(one.value, 2) for one in (kept, near)),
-        _told(direct),
-        _told(mapped),
+        format_with_ends(direct, 3, 1),
+        format_with_ends(mapped, 3, 1),
         _frequency(direct),
-        _told(sentences),
+        format_with_ends(sentences, 3, 1),
         "-" if layer is None else str(layer),
         "-" if cka is None else format_value(cka.value, 2),
         printed(study.told, name),
@@ -128,14 +129,6 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
 def _frequency(score: Score | None) -> str:
     found = None if score is None else score.evidence.by_frequency
     return "-" if found is None else f"{found:.3f}"
-
-
-def _told(score: Score | None) -> str:
-    if score is None:
-        return "-"
-    if score.low is None or score.high is None or math.isnan(score.low):
-        return format_value(score.value, 3)
-    return f"{score.value:.3f} [{score.low:.3f}, {score.high:.3f}]"
 
 
 def _how(scores: Sequence[Score]) -> str:

@@ -11,7 +11,8 @@ from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
 from crosslens.readers.published import PAPERS, Published, published
 from crosslens.report.folders.finished import finished_run
-from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
+from crosslens.score import QUANTITIES, Score, headline_quantities
+from crosslens.score_formats import format_percent, format_with_ends
 
 __all__ = [
     "COLUMNS",
@@ -336,9 +337,7 @@ def _trainings(run: StudyTransferFolder, task: str, name: str) -> int:
 
 
 def _percent(score: Score | None) -> str:
-    if score is None:
-        return "-"
-    value = format_value(100 * score.value, 1)
-    if score.low is None or score.high is None or score.condition in ("majority", "random_encoder"):
-        return value
-    return f"{value} [{100 * score.low:.1f}, {100 * score.high:.1f}]"
+    """With the ends of its interval, but of a control the value alone."""
+    if score is not None and score.condition in ("majority", "random_encoder"):
+        return format_percent(score.value)
+    return format_with_ends(score)

@@ -10,7 +10,7 @@ from crosslens.examples import EXAMPLES, Example, read_examples
 from crosslens.grid_settings import chosen_outcomes, setting_of
 from crosslens.outcomes import FILE, Outcomes, read_outcomes
 from crosslens.report.folders.finished import finished_run
-from crosslens.score import QUANTITIES, Score, headline_quantities
+from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
 
 __all__ = ["System", "Transfer", "called", "load_transfer"]
 
@@ -75,14 +75,10 @@ class Transfer:
 
     def of(self, task: str) -> list[Score]:
         """Measurements of a task's main quantity on test items."""
-        quantity, preset = self.main[task]
         return [
             s
             for s in self.scores
-            if s.task == task
-            and s.quantity in (quantity, f"{quantity}_difference")
-            and _part(s) != "dev"
-            and (s.evidence.counted_as or "") == preset
+            if s.task == task and _part(s) != "dev" and is_headline(s, self.main, differences=True)
         ]
 
     def find(

@@ -21,7 +21,7 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.wording import estimate, language, named, tag, text
-from crosslens.score import QUANTITIES, Score, headline_quantities
+from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
 from crosslens.selection import choose
 
 __all__ = ["mapped_transfer_page"]
@@ -48,13 +48,10 @@ def mapped_transfer_page(folder: str | Path) -> str:
         finished_run(folder, "mapped_transfer", "mapped-transfer"),
         Numbering(),
     )
-    ((task, (quantity, counted_as)),) = headline_quantities(scores).items()
+    main = headline_quantities(scores)
+    ((task, (quantity, counted_as)),) = main.items()
     of_task = [
-        s
-        for s in scores
-        if s.quantity.removesuffix("_difference") == quantity
-        and s.evidence.part == "test"
-        and (s.evidence.counted_as or "") == counted_as
+        s for s in scores if s.evidence.part == "test" and is_headline(s, main, differences=True)
     ]
     curves: dict[str | None, dict[int, Score]] = {}
     for score in of_task:

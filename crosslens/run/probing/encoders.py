@@ -11,14 +11,14 @@ from typing import Any
 from crosslens.activations import Activations
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space
+from crosslens.run.encoder_names import encoder_names
 from crosslens.run.probing.kinds.task import Task, Text
-from crosslens.run.study import display_name, random_seed
+from crosslens.run.study import random_seed
 
 __all__ = [
     "Plan",
     "Subject",
     "check_encoders",
-    "encoder_names",
     "extract_texts",
     "find_subjects",
     "language_models",
@@ -68,27 +68,6 @@ class Plan:
             **loading,
             "language": loading.get("language") if subject.name in self.told else None,
         }
-
-
-def encoder_names(given: Sequence[str]) -> list[str]:
-    """What encoders are called: by the folder, or the hub name; folders of one name by the folders
-    that they are in, too.
-
-    >>> encoder_names(["org/model", "org/other"])
-    ['org/model', 'org/other']
-    """
-    names, depth = [display_name(one) for one in given], 1
-    while len(set(names)) < len(names) and depth < max(
-        len(Path(one).resolve().parts) for one in given
-    ):
-        depth += 1
-        twice = {name for name in names if names.count(name) > 1}
-        longer = ["/".join(Path(one).resolve().parts[-depth:]) for one in given]
-        names = [
-            long if name in twice and Path(one).is_dir() else name
-            for one, name, long in zip(given, names, longer, strict=True)
-        ]
-    return names
 
 
 def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> list[Subject]:

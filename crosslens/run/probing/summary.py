@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
 from crosslens.score import Score, by_language, first_seed, over_seeds, set_aside, shared_texts
+from crosslens.score_formats import format_ends, format_percent
 from crosslens.selection import choose
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
@@ -88,7 +89,16 @@ def summary_table(scores: Sequence[Score], encoder: str, several: bool = False) 
                 for conditions in (("majority",), _CONTROLS, ("random_encoder",))
             )
             layer = f"{'all' if best.layer is None else best.layer}{'' if chosen_on_dev else '*'}"
-            rows.append((name, layer, _percent(best), _interval(best), *controls, f"{best.n:,}"))
+            rows.append(
+                (
+                    name,
+                    layer,
+                    format_percent(best.value),
+                    format_ends(best),
+                    *controls,
+                    f"{best.n:,}",
+                )
+            )
     return rows
 
 
@@ -138,13 +148,11 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
             text.append(
-                f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} "
-                f"({_interval(s)}), n = {s.n:,}."
+                f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_within(s)}, n = {s.n:,}."
             )
         if s.condition == _BY_WORD and s.quantity == "accuracy":
             text.append(
-                f"The most frequent label of each word in training, {s.task}: {_percent(s)} "
-                f"({_interval(s)}), n = {s.n:,}."
+                f"The most frequent label of each word in training, {s.task}: {_within(s)}, n = {s.n:,}."
             )
     text += _without_shared(scores)
     text += _set_aside(scores, config["data"]["tasks"])
@@ -187,8 +195,7 @@ def _over_seeds(scores: Sequence[Score]) -> list[str]:
                 if part
             )
             found.append(
-                f"{name}: the mean over {told[1]} seeds of the probe is {_percent(told[0])} "
-                f"({_interval(told[0])})."
+                f"{name}: the mean over {told[1]} seeds of the probe is {_within(told[0])}."
             )
     return found
 
@@ -219,10 +226,7 @@ def _without_shared(scores: Sequence[Score]) -> list[str]:
                 f"{counted}: the score says what was remembered, and none is left without them."
             )
         else:
-            found.append(
-                f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = "
-                f"{told[1].n:,}{where}."
-            )
+            found.append(f"{counted}; without them {_within(told[1])}, n = {told[1].n:,}{where}.")
     return found
 
 
@@ -280,14 +284,14 @@ def _control(mine: Sequence[Score], best: Score, several: bool, *conditions: str
             and (score.details or {}).get("part") == part
             and (anywhere or _place(score) == _place(best))
         ):
-            return _over(score) if several else _percent(score)
+            return _over(score) if several else format_percent(score.value)
     return "-"
 
 
 def _over(score: Score) -> str:
     """The mean over seeds and its interval, where there are several."""
     told = over_seeds(score)
-    return _percent(score) if told is None else f"{_percent(told[0])} ({_interval(told[0])})"
+    return format_percent(score.value) if told is None else f"{_within(told[0])}"
 
 
 def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
@@ -304,9 +308,7 @@ def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
             for count in counts
         ]
         control = random.get(_pair_key(score))
-        reached = (
-            _percent(score) if score.low is None else f"{_percent(score)} ({_interval(score)})"
-        )
+        reached = format_percent(score.value) if score.low is None else f"{_within(score)}"
         rows.append((_pair_key(score), *cells, reached, "-" if control is None else _over(control)))
     text = "Accuracy in per cent of the covered pairs, with its 95 % interval; chance is 50."
     if seeds := {told[1] for score in random.values() if (told := over_seeds(score)) is not None}:
@@ -332,7 +334,7 @@ def test_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
     for s in tests:
         details = s.details or {}
         who = "" if s.encoder and " / " in s.encoder else f"{s.encoder}, "
-        difference = _percent(s) if s.low is None else f"{_percent(s)} ({_interval(s)})"
+        difference = format_percent(s.value) if s.low is None else f"{_within(s)}"
         rows.append(
             (
                 str(s.task),
@@ -353,14 +355,8 @@ def test_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
     return rows, text
 
 
-def _percent(score: Score) -> str:
-    return "-" if math.isnan(score.value) else f"{100 * score.value:.1f}"
-
-
-def _interval(score: Score) -> str:
-    if score.low is None or score.high is None:
-        return "-"
-    return f"{100 * score.low:.1f}{'-' if score.low >= 0 else ' to '}{100 * score.high:.1f}"
+def _within(score: Score) -> str:
+    return f"{format_percent(score.value)} ({format_ends(score)})"
 
 
 def _p(value: float) -> str:

@@ -43,7 +43,8 @@ from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.shared import held_out_scores, text_settings
 from crosslens.run.trainings.subword_mapping import map_subwords, normalised, refuse_no_overlap
-from crosslens.score import Score, format_value, read_scores
+from crosslens.score import Score, read_scores
+from crosslens.score_formats import format_value
 
 __all__ = ["Clwe", "run_clwe", "summary"]
 

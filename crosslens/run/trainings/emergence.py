@@ -37,7 +37,8 @@ from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
 from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
-from crosslens.score import Score, format_value, not_measured, read_scores
+from crosslens.score import Score, not_measured, read_scores
+from crosslens.score_formats import format_value
 from crosslens.selection import choose
 from crosslens.stats import wilson_interval
 

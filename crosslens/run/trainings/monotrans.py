@@ -28,7 +28,8 @@ from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.shared import held_out_scores, text_settings
-from crosslens.score import Score, format_value, read_scores
+from crosslens.score import Score, read_scores
+from crosslens.score_formats import format_value
 from crosslens.selection import choose
 
 __all__ = ["run_monotrans", "summary", "trained_rows"]

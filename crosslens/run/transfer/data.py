@@ -48,6 +48,11 @@ class TaskData:
     facts: Mapping[str, Any]
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def trained_on(self) -> str:
+        """The languages that are trained on, as a score's source: "eng+fra"."""
+        return "+".join(one.language for one in self.train)
+
 
 def languages_by_task(
     tasks: Sequence[str],
@@ -151,7 +156,7 @@ def transfer_data(
     seen = {group for some in parts.values() for one in some for group in one.groups.tolist()}
     sampled = any(one.how.startswith("a random") for one in trained.values())
     tests, shared, target_devs = dict[str, Split](), dict[str, int](), dict[str, Split]()
-    names = _target_names(found, test)
+    names = _names_of(found, test)
     for language in dict.fromkeys(test):
         one = trained.get(language)
         if one is None and derived.get(language) in trained:  # the very items, in the same order
@@ -179,7 +184,7 @@ def transfer_data(
     if len(classes) < 2 and task.kind != "answer":
         got = ", ".join(map(repr, classes)) or "none"
         refuse(f"task {name}", "training items of two classes or more", got, "give more items")
-    called_so = _train_names(trained)
+    called_so = _names_of(found, train).values()
     facts: dict[str, Any] = {
         **{
             f"{part}_items": dict(zip(called_so, map(len, parts[part]), strict=True))
@@ -249,13 +254,13 @@ def _tested(found: LanguageSplits) -> LanguageSplits:
     refuse("--test", "languages with a test split", got, "choose another language")
 
 
-def _target_names(found: Mapping[str, LanguageSplits], test: Sequence[str]) -> dict[str, str]:
-    """What each test language is called: its code, or, where two treebanks of one language are
-    tested, their names."""
-    codes = [found[name].language for name in dict.fromkeys(test)]
+def _names_of(found: Mapping[str, LanguageSplits], asked: Sequence[str]) -> dict[str, str]:
+    """What each language is called that is trained on, or tested: its code, or, of two treebanks of
+    one language, their names."""
+    codes = [found[name].language for name in dict.fromkeys(asked)]
     return {
         name: found[name].language if codes.count(found[name].language) == 1 else name
-        for name in dict.fromkeys(test)
+        for name in dict.fromkeys(asked)
     }
 
 
@@ -270,15 +275,6 @@ def _check_once(train: Sequence[str], found: Mapping[str, LanguageSplits]) -> No
 
 def _texts(found: LanguageSplits) -> dict[str, list[str]]:
     return {part: list(split.texts) for part, split in found.splits.items()}
-
-
-def _train_names(trained: Mapping[str, LanguageSplits]) -> list[str]:
-    """What each training language is called: its code, or, of two treebanks of one language, their
-    names."""
-    codes = [one.language for one in trained.values()]
-    return [
-        name if codes.count(one.language) > 1 else one.language for name, one in trained.items()
-    ]
 
 
 def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:

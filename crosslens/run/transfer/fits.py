@@ -28,7 +28,6 @@ from crosslens.run.transfer.measures import (
     most_frequent,
     outcomes,
 )
-from crosslens.run.transfer.presets import SPANS_BY
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Reading, Split
 from crosslens.score import Score
@@ -84,7 +83,7 @@ class Fit:
     @property
     def name(self) -> str:
         """Of the part of the run."""
-        system, trained = self.system, "+".join(one.language for one in self.data.train)
+        system, trained = self.system, self.data.trained_on
         if system.condition == IN_LANGUAGE:  # two treebanks of one language are two trainings
             (trained,) = self.data.tests
         told = [self.data.task.name, trained, system.encoder, system.condition or "encoder"]
@@ -156,7 +155,7 @@ def _tune(transfer: Transfer, fit: Fit, loaded: Loaded, run: Run) -> tuple[Any, 
     data, task = fit.data, fit.data.task
     settings = settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
     kind = kind_of(data, settings, fit.point, transfer)
-    spans_by = SPANS_BY.get(transfer.preset, "strict")
+    spans_by = transfer.spans_by
     folder = run.path / "models" / fit.name
 
     answer = answering(kind, loaded.encoder, data)
@@ -179,7 +178,7 @@ def _compute(
 ) -> tuple[list[Score], list[Outcomes]]:
     from crosslens.models.finetuning.save import save_fine_tuned
 
-    data, task, spans_by = fit.data, fit.data.task, SPANS_BY.get(transfer.preset, "strict")
+    data, task, spans_by = fit.data, fit.data.task, transfer.spans_by
     tuned, answer = _tune(transfer, fit, loaded, run)
     made, wordless, unread = list[Outcomes](), dict[str, int](), dict[str, float]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
@@ -216,7 +215,7 @@ def _compute(
         **({"unread": unread} if unread else {}),
         **_freeze(fit.system),
     }
-    trained = "+".join(one.language for one in data.train)
+    trained = data.trained_on
     score = Score(
         quantity=common[0].quantity,
         value=epochs[best]["dev"],
@@ -325,7 +324,7 @@ def _outcomes(
         "encoder": fit.system.encoder,
         "condition": fit.system.condition,
         "seed": fit.seed,
-        "source": "+".join(one.language for one in fit.data.train),
+        "source": fit.data.trained_on,
         "target": target,
     }
     every = counted(fit.data.task, split, answers, spans_by)

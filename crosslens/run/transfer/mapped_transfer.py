@@ -26,8 +26,8 @@ from crosslens.files import sha256_file
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
+from crosslens.run.encoder_names import display_name
 from crosslens.run.engine import Run, versions
-from crosslens.run.study import display_name
 from crosslens.run.transfer.data import TaskData, transfer_data
 from crosslens.run.transfer.derived import refuse_derived
 from crosslens.run.transfer.fits import answering, examples_of, kind_of, settings_of, share_right
@@ -38,11 +38,12 @@ from crosslens.run.transfer.measures import (
     outcomes,
     over_seeds,
 )
-from crosslens.run.transfer.presets import SPANS_BY, Preset
+from crosslens.run.transfer.presets import Preset
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.transfer import preset_of
 from crosslens.run.transfer.word_maps import LayerMap, learn_map
-from crosslens.score import QUANTITIES, Score, format_value
+from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
+from crosslens.score_formats import format_with_ends
 
 __all__ = ["MappedTransfer", "run_mapped_transfer", "summary"]
 
@@ -240,7 +241,7 @@ def _compute(work: _Work, layer: int, seed: int) -> tuple[list[Score], list[Outc
     transfer, data, values = work.told.transfer, work.data, work.preset.values
     settings = settings_of(values, data.task.kind, -1, seed, transfer)
     kind = kind_of(data, settings, values, transfer)
-    spans_by = SPANS_BY.get(transfer.preset, "strict")
+    spans_by = transfer.spans_by
     learnt, (mine, theirs) = work.map(layer), work.encoders
     read = functools.partial(
         FrozenStates, folder=work.run.path / "states", precision=transfer.precision, layer=layer
@@ -333,21 +334,17 @@ def _means(
             if (gap := difference(seeds, without, fields)) is not None:
                 yield gap
     if work.data.task.kind != "answer":
-        spans_by = SPANS_BY.get(work.told.transfer.preset, "strict")
+        spans_by = work.told.transfer.spans_by
         yield from majority_scores(work.data.task.name, work.data, spans_by)
 
 
 def summary(scores: Sequence[Score]) -> list[tuple[str, ...]]:
     """The table of a finished run for a terminal: each layer's headline in per cent, with 95 %
     intervals."""
-    test = [s for s in scores if s.layer is not None and (s.details or {}).get("part") == "test"]
-    head = test[0]
-    as_head = [
-        s
-        for s in test
-        if (s.details or {}).get("counted_as") == (head.details or {}).get("counted_as")
-        and s.quantity.removesuffix("_difference") == head.quantity
-    ]
+    test = [s for s in scores if s.layer is not None and s.evidence.part == "test"]
+    main = headline_quantities(test)
+    as_head = [s for s in test if is_headline(s, main, differences=True)]
+    head = as_head[0]
     by = {(s.layer, s.condition): s for s in as_head}
     target = next(s.target for s in as_head if s.condition == _MAPPED)
     name = QUANTITIES[head.quantity].label
@@ -355,14 +352,5 @@ def summary(scores: Sequence[Score]) -> list[tuple[str, ...]]:
     rows = [("layer", f"{name}, {head.target}", f"{target}, no map", f"{target}, mapped", "gain")]
     for layer in dict.fromkeys(s.layer for s in as_head):
         ways = (None, _UNMAPPED, _MAPPED, f"{_MAPPED}_less_{_UNMAPPED}")
-        rows.append((str(layer), *(_told(by.get((layer, way))) for way in ways)))
+        rows.append((str(layer), *(format_with_ends(by.get((layer, way))) for way in ways)))
     return rows
-
-
-def _told(score: Score | None) -> str:
-    if score is None:
-        return "-"
-    value = format_value(100 * score.value, 1)
-    if score.low is None or score.high is None:
-        return value
-    return f"{value} [{100 * score.low:.1f}, {100 * score.high:.1f}]"

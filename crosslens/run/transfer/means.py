@@ -12,7 +12,6 @@ from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.measures import (
     counted,
     difference,
-    items_counted,
     majority,
     outcomes,
     over_seeds,
@@ -80,13 +79,13 @@ def n_counted(task: Task, one: Outcomes) -> int:
 
 def majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:
     """The control without an encoder, in each test language."""
-    trained = "+".join(one.language for one in data.train)
+    trained = data.trained_on
     for target, split in data.tests.items():
         answers = majority(data.task, data.train, split)
         for one in counted(data.task, split, answers, spans_by):
             fields = {"task": name, "source": trained, "target": target, "condition": "majority"}
             made = outcomes(split, answers, one, task=name)
-            n = items_counted(data.task, split, one)
+            n = n_counted(data.task, made)
             yield over_seeds({0: made}, {**fields, "n": n, "details": {"part": "test"}})
 
 

@@ -12,20 +12,20 @@ from crosslens.outcomes import Outcomes, item_ids, sums_by_group
 from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
 from crosslens.probes.methods.counted import Counted
 from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
-from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
+from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
 from crosslens.probes.tasks.task import Task
 from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
-from crosslens.seed_intervals import seeds_difference, seeds_share
+from crosslens.seed_intervals import seeds_contrast, seeds_share
 
 __all__ = [
     "Answers",
     "answers_of",
+    "contrast",
     "counted",
     "difference",
     "in_order",
-    "items_counted",
     "majority",
     "most_frequent",
     "outcomes",
@@ -191,15 +191,6 @@ def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
     ]
 
 
-def items_counted(task: Task, split: Split, one: Counted) -> int:
-    """What a measurement's n is: texts, words with a label, or gold spans."""
-    if one.quantity == "span_f1" and task.spans:
-        tags = ([label or "O" for label in row] for row in split.labels)
-        return sum(len(spans(row, one.preset)) for row in tags)
-    words = split.corpus is not None and one.quantity in ("accuracy", "las", "uas")
-    return int(one.of.sum()) if words else len(split)
-
-
 def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Outcomes:
     """A quantity of a test set, item by item."""
 
@@ -260,12 +251,28 @@ def difference(
     """The difference of two systems' means over seeds on the same items, first - second; None where
     the items differ or nothing was counted."""
     one, other = ([side[seed] for seed in sorted(side)] for side in (first, second))
-    if one[0].item_id.tolist() != other[0].item_id.tolist():
+    return contrast([[(1.0, one)], [(-1.0, other)]], fields)
+
+
+def contrast(
+    sides: Sequence[Sequence[tuple[float, Sequence[Outcomes]]]], fields: Mapping[str, Any]
+) -> Score | None:
+    """A signed sum of means over seeds on the same items with its 95 % interval
+    (:func:`crosslens.seed_intervals.seeds_contrast`); None where the items differ or nothing was
+    counted.
+
+    Parameters
+    ----------
+    sides: of each side, whose seeds are its own, (sign, outcomes of each seed); within a side seeds
+        are paired. fields: of the score.
+    """
+    every = [one for side in sides for _, found in side for one in found]
+    if any(one.item_id.tolist() != every[0].item_id.tolist() for one in every):
         return None
-    sides = sums_by_group(one), sums_by_group(other)
-    if not all((of.sum(axis=1) > 0).all() for _, of in sides):
+    counts = [[(sign, *sums_by_group(found)) for sign, found in side] for side in sides]
+    if any((of.sum(axis=1) <= 0).any() for side in counts for _, _, of in side):
         return None
-    value, low, high = seeds_difference(*sides)
+    value, low, high = seeds_contrast(*counts)
     bounds = (None, None) if np.isnan(low) else (low, high)
-    quantity = f"{one[0].quantity}_difference"
+    quantity = f"{every[0].quantity}_difference"
     return Score(**{**fields, "quantity": quantity}, value=value, low=bounds[0], high=bounds[1])

@@ -29,7 +29,7 @@ from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.fits import Loaded, System
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Split, heads_of
-from crosslens.score import Score, headline_quantities
+from crosslens.score import Score, headline_quantities, is_headline
 
 __all__ = ["correlation_score", "predicted"]
 
@@ -168,18 +168,17 @@ def _correlations(
     tasks: Mapping[str, TaskData], predictors: Sequence[Score], scores: Sequence[Score]
 ) -> Iterator[Score]:
     """Over the languages that are not trained on, of each system and what may predict its scores."""
-    for task, (quantity, preset) in headline_quantities(scores).items():
+    main = headline_quantities(scores)
+    for task, (quantity, preset) in main.items():
         if task not in tasks:
             continue
         systems: dict[tuple[str, Any], dict[str, float]] = {}
         for score in scores:
             told = score.details or {}
-            if (score.task, score.quantity, score.condition) == (task, quantity, None) and (
-                told.get("part"),
-                told.get("counted_as", ""),
-            ) == ("test", preset):
-                values = systems.setdefault((str(score.encoder), told.get("freeze")), {})
-                values[str(score.target)] = score.value
+            if (score.task, score.condition, told.get("part")) == (task, None, "test"):
+                if is_headline(score, main):
+                    values = systems.setdefault((str(score.encoder), told.get("freeze")), {})
+                    values[str(score.target)] = score.value
         for (encoder, freeze), values in systems.items():
             mine = [s for s in predictors if s.task == task and s.encoder in (None, encoder)]
             for name in dict.fromkeys(score.quantity for score in mine):
@@ -231,7 +230,7 @@ def correlation_score(
 
 
 def _place(task: str, data: TaskData, target: str) -> dict[str, Any]:
-    trained = "+".join(one.language for one in data.train)
+    trained = data.trained_on
     return {
         "task": task,
         "source": trained,

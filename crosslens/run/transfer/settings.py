@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from crosslens.errors import check_choice, refuse
 from crosslens.models.network.parser_sizes import PARSERS
-from crosslens.run.transfer.presets import PRESETS
+from crosslens.run.transfer.presets import PRESETS, SPANS_BY
 from crosslens.run.transfer.resegmented import SEGMENTED
 
 __all__ = ["Transfer"]
@@ -129,6 +129,11 @@ class Transfer:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:
             refuse("--limit", "1 or more items", str(self.limit), "leave it out to take all")
+
+    @property
+    def spans_by(self) -> str:
+        """Whose definition of a span the preset counts by (of names)."""
+        return SPANS_BY.get(self.preset, "strict")
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crosslens.score import QUANTITIES, Score, format_value
+from crosslens.score import QUANTITIES, Score
+from crosslens.score_formats import format_percent
 
 __all__ = ["shortfall", "unread_told"]
 
@@ -44,8 +45,8 @@ def shortfall(seeds: Sequence[Score]) -> str:
         reached = max(seeds[n].value for n in flat)
         return (
             f"{len(flat)} of {len(seeds)} trainings learnt nothing: on dev {label} is "
-            f"{_percent(reached)} per cent after {updates}, and always giving the most frequent label "
-            f"has {_percent(details[0]['most_frequent'])}; more epochs, smaller batches or "
+            f"{format_percent(reached)} per cent after {updates}, and always giving the most frequent label "
+            f"has {format_percent(details[0]['most_frequent'])}; more epochs, smaller batches or "
             "another rate may help"
         )
     rises = [_last_rise(one.get("epochs") or {}) for one in details]
@@ -53,7 +54,7 @@ def shortfall(seeds: Sequence[Score]) -> str:
     if not rise > _STILL_RISING:
         return _few(details[0]) if not any(one.get("stopped") for one in details) else ""
     return (
-        f"on dev {label} still rose by {_percent(rise)} points in the last of "
+        f"on dev {label} still rose by {format_percent(rise)} points in the last of "
         f"{len(details[0]['epochs'])} epochs ({updates}): more epochs may help"
     )
 
@@ -68,7 +69,9 @@ def unread_told(unread: Mapping[str, float], *, words: bool) -> str:
     >>> unread_told({"eng": 0.304, "deu": 0.002}, words=True)
     'of eng 30.4 per cent of the words are not read: they stand behind the longest input, or have no subword'
     """
-    told = [f"of {name} {_percent(share)}" for name, share in unread.items() if share >= _UNREAD]
+    told = [
+        f"of {name} {format_percent(share)}" for name, share in unread.items() if share >= _UNREAD
+    ]
     if not told:
         return ""
     if words:
@@ -97,7 +100,3 @@ def _last_rise(epochs: dict[str, dict[str, float | None]]) -> float:
         return 0.0
     found = [value for value in values if value is not None]
     return found[-1] - max(found[:-1])
-
-
-def _percent(value: float) -> str:
-    return format_value(100 * value, 1)

@@ -12,13 +12,12 @@ from typing import Any
 
 from crosslens.files import read_json
 from crosslens.grid_settings import averaged, chosen_outcomes
-from crosslens.outcomes import Outcomes, read_outcomes, sums_by_group
+from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.readers.published import ordered_pairs
 from crosslens.run.transfer.fits import IN_LANGUAGE
-from crosslens.run.transfer.measures import over_seeds
+from crosslens.run.transfer.measures import contrast, over_seeds
 from crosslens.run.transfer.shortfall import unread_told
-from crosslens.score import Score, headline_quantities, read_scores
-from crosslens.seed_intervals import seeds_contrast
+from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
 __all__ = ["COMPARED", "LESS", "MONOLINGUAL", "Answered", "study_means"]
 
@@ -36,13 +35,15 @@ _System = tuple[str, str, str | None]  # task, condition of the study, control
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
-    """The run of transfer of one training.
+    """The finished run of transfer of one training of a study, from whose folder the answers to each
+    test item are read.
 
     Attributes
     ----------
-    name: condition of the study. seed: of the training. folder: of the run.
-    called: what the run calls a language that is tested -> what the study calls it.
-    alone: whether the encoder was trained on the original alone.
+    name: condition of the study. seed: of the training. folder: of the run of transfer.
+    called: code of a tested language in the run -> code in the study: {"eng": "eng", "eng-x-2":
+        "eng-x"} of an encoder of the original alone, which tests the copies of several conditions.
+    alone: whether the encoder was trained on the original alone (MZ).
     """
 
     name: str
@@ -126,8 +127,7 @@ def _controls(runs: Sequence[Answered], languages: tuple[str, str]) -> Iterator[
         main = headline_quantities(scores)
         for score in scores if not run.alone else ():
             key = (score.task, run.name, score.condition, score.target)
-            judged = (score.quantity, score.evidence.counted_as or "") == main.get(str(score.task))
-            if score.condition in _CONTROLS and judged and key not in seen:
+            if score.condition in _CONTROLS and is_headline(score, main) and key not in seen:
                 if score.evidence.part == "test" and score.target in languages:
                     seen.add(key)
                     yield dataclasses.replace(score, encoder=run.name, seed=None)
@@ -203,7 +203,14 @@ def _warned(score: Score, warnings: Mapping[_System, Sequence[str]], copy: str) 
 
 @dataclasses.dataclass(frozen=True)
 class _Sides:
-    """Differences on the copy, in one task."""
+    """Differences of conditions and controls on the copy, in one task: each is a contrast of two
+    sides, which have a list of trainings each.
+
+    Attributes
+    ----------
+    measured: what each training answered. told: a score of each, for its languages.
+    task: name of the task. copy: the language tested.
+    """
 
     measured: _Measured
     told: Mapping[_Key, Score]
@@ -241,28 +248,18 @@ class _Sides:
         self, name: str, condition: str, sides: Sequence[Sequence[tuple[float, list[Outcomes]]]]
     ) -> Iterator[Score]:
         """The contrast, where all are of the same items and something was counted."""
-        every = [one for side in sides for _, found in side for one in found]
-        if any(one.item_id.tolist() != every[0].item_id.tolist() for one in every):
-            return
-        counts = [[(sign, *sums_by_group(found)) for sign, found in side] for side in sides]
-        if any((of.sum(axis=1) <= 0).any() for side in counts for _, _, of in side):
-            return
-        value, low, high = seeds_contrast(*counts)
-        bounds = (None, None) if low != low else (low, high)
         first = next(
             s for key, s in self.told.items() if (key[0], key[3]) == (self.task, self.copy)
         )
-        method = every[0].method
-        yield Score(
-            quantity=f"{every[0].quantity}_difference",
-            value=value,
-            n=len(every[0]),
-            low=bounds[0],
-            high=bounds[1],
-            task=self.task,
-            encoder=name,
-            condition=condition,
-            source=first.source,
-            target=self.copy,
-            details={"part": "test", **({"counted_as": method} if method else {})},
-        )
+        one = sides[0][0][1][0]
+        fields = {
+            "n": len(one),
+            "task": self.task,
+            "encoder": name,
+            "condition": condition,
+            "source": first.source,
+            "target": self.copy,
+            "details": {"part": "test", **({"counted_as": one.method} if one.method else {})},
+        }
+        if (found := contrast(sides, fields)) is not None:
+            yield found

@@ -36,7 +36,7 @@ from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
 from crosslens.run.transfer.study_models import StudyModels, as_begun, study_models
 from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
-from crosslens.score import Score, headline_quantities, read_scores
+from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
 __all__ = ["StudyTransfer", "languages_of", "run_study_transfer"]
 
@@ -118,7 +118,6 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
         with run.alone():
             if not run.finished:
                 scores = run.whole(jobs)
-                scores += _less_in_language(scores)
                 order, paper = study.told.get("order", []), study.told["paper"]
                 found = study_means(_answered(told, study, run.path), study.languages, paper, order)
                 run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
@@ -210,11 +209,8 @@ def _headlines(folder: Path) -> Iterator[Score]:
     scores = list(read_scores(folder / "scores.jsonl"))
     main = headline_quantities(scores)
     for score in scores:
-        quantity, counted_as = main.get(str(score.task), ("", ""))
-        told = score.evidence
-        if told.part == "test" and (told.counted_as or "") == counted_as:
-            if score.quantity in (quantity, f"{quantity}_difference"):
-                yield score
+        if score.evidence.part == "test" and is_headline(score, main, differences=True):
+            yield score
 
 
 def _monolingual(
@@ -311,21 +307,6 @@ def monolingual_recipe(recipe: TrainRecipe, original: str) -> TrainRecipe:
 
 def _tasks(scores: Iterable[Score]) -> list[str]:
     return list(dict.fromkeys(str(score.task) for score in scores))
-
-
-def _less_in_language(scores: Sequence[Score]) -> list[Score]:
-    """MZ - BS of each training."""
-    there = {(s.task, s.encoder, s.seed, s.target): s for s in scores if s.condition == IN_LANGUAGE}
-    found = []
-    for score in scores:
-        other = there.get((score.task, score.encoder, score.seed, score.target))
-        if score.condition == MONOLINGUAL and other is not None:
-            condition = f"{MONOLINGUAL}_less_in_language"
-            changed: dict[str, Any] = {"condition": condition, "low": None, "high": None}
-            changed["quantity"] = f"{score.quantity}_difference"
-            changed["value"] = score.value - other.value
-            found.append(dataclasses.replace(score, **changed))
-    return found
 
 
 def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score]:

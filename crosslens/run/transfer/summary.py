@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.files import read_json
-from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
+from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
+from crosslens.score_formats import format_ends, format_percent, format_value
 
 __all__ = ["tables"]
 
@@ -21,13 +22,7 @@ def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, 
     config = read_json(folder / "config.json", dict)
     main = headline_quantities(scores)
     for task, (quantity, preset) in main.items():
-        mine = [
-            s
-            for s in scores
-            if s.task == task
-            and s.quantity in (quantity, f"{quantity}_difference")
-            and (s.details or {}).get("counted_as", "") == preset
-        ]
+        mine = [s for s in scores if s.task == task and is_headline(s, main, differences=True)]
         title = f"{task}: {QUANTITIES[quantity].label} in per cent"
         yield (
             title + (f", as {preset}" if preset else ""),
@@ -68,11 +63,13 @@ def _main_rows(scores: Sequence[Score]) -> _Rows:
         rows.append(
             (
                 _where(scores, encoder, _freeze, source, target),
-                _percent(score.value),
+                format_percent(score.value),
                 _within(score),
-                f"{len(seeds)}: {_percent(min(seeds))}-{_percent(max(seeds))}" if seeds else "-",
+                f"{len(seeds)}: {format_percent(min(seeds))}-{format_percent(max(seeds))}"
+                if seeds
+                else "-",
                 *(
-                    "-" if one is None else _percent(one.value) + _other_n(one, score)
+                    "-" if one is None else format_percent(one.value) + _other_n(one, score)
                     for one in beside
                 ),
                 f"{score.n:,}",
@@ -101,9 +98,9 @@ def _epoch_rows(scores: Sequence[Score]) -> _Rows:
     for (encoder, freeze, target, source), score in _of_systems(scores, None).items():
         ways = [_one(scores, target, way, encoder=encoder, freeze=freeze) for way in _WAYS]
         if any(way is not None for way in ways):
-            told = [_percent(way.value) if way is not None else "-" for way in ways]
+            told = [format_percent(way.value) if way is not None else "-" for way in ways]
             where = _where(scores, encoder, freeze, source, target)
-            rows.append((where, _percent(score.value), *told))
+            rows.append((where, format_percent(score.value), *told))
     return rows
 
 
@@ -212,13 +209,9 @@ def _whose(scores: Sequence[Score], encoder: str, freeze: Any) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
-def _percent(value: float) -> str:
-    return format_value(100 * value, 1)
-
-
 def _within(score: Score) -> str:
     if score.low is None or score.high is None:
         return "-"
     if score.quantity.endswith("_difference"):
         return f"{100 * score.low:+.1f} to {100 * score.high:+.1f}"
-    return f"{100 * score.low:.1f}-{100 * score.high:.1f}"
+    return format_ends(score)

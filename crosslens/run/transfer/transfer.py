@@ -22,8 +22,8 @@ from crosslens.examples import EXAMPLES, write_examples
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
+from crosslens.run.encoder_names import encoder_names
 from crosslens.run.engine import Run, versions
-from crosslens.run.probing.encoders import encoder_names
 from crosslens.run.transfer.data import TaskData, languages_by_task, transfer_data
 from crosslens.run.transfer.derived import (
     check_tasks,
@@ -44,7 +44,7 @@ from crosslens.run.transfer.fits import (
 )
 from crosslens.run.transfer.means import means
 from crosslens.run.transfer.predictors import predicted
-from crosslens.run.transfer.presets import SPANS_BY, Preset, find_preset, with_features
+from crosslens.run.transfer.presets import Preset, find_preset, with_features
 from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall, unread_told
@@ -134,7 +134,7 @@ def run_transfer(transfer: Transfer, out: str | Path, shared: SharedData | None 
             if world.first:
                 every = read_outcomes(run.finish_outcomes())
                 write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
-                found = means(tasks, every, dev, SPANS_BY.get(transfer.preset, "strict"))
+                found = means(tasks, every, dev, transfer.spans_by)
                 run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
 
