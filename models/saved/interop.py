@@ -39,7 +39,7 @@ from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.arrays import load_tensors
 from crosslens.models.saved.model_files import check_file
-from crosslens.models.text.tokenisation import save_tokenizer
+from crosslens.models.text.tokenisation import save_tokenizer, with_segments
 from crosslens.progress import say
 
 __all__ = [
@@ -278,7 +278,7 @@ def export_model(
         folder / "model.safetensors",
         save({k: v.to(dtype).contiguous() for k, v in theirs.items()}, metadata={"format": "pt"}),
     )
-    save_tokenizer(tokenizer, folder, config.max_positions)
+    save_tokenizer(with_segments(tokenizer, config.segments), folder, config.max_positions)
     described = {
         **_describe(config, family),
         "vocab_size": size,

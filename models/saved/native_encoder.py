@@ -18,7 +18,11 @@ from crosslens.errors import quote, refuse
 from crosslens.models.extraction.outputs import captured, check_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.network.encoder import Group, MaskedLM
-from crosslens.models.text.tokenisation import SPECIAL_TOKENS, with_special_tokens
+from crosslens.models.text.tokenisation import (
+    SPECIAL_TOKENS,
+    with_segments,
+    with_special_tokens,
+)
 from crosslens.models.text.vocabularies import Vocabularies
 
 __all__ = ["NativeEncoder"]
@@ -78,7 +82,10 @@ class NativeEncoder:
                 expected = f"a vocabulary of {one} of at most {model.sizes[one]} subwords"
                 refuse(f"encoder {name}", expected, got, "restore the folder")
         self._tokenizers = {
-            one: with_special_tokens(vocabularies.tokenizers[one]) for one in model.languages
+            one: with_special_tokens(
+                with_segments(vocabularies.tokenizers[one], model.config.segments)
+            )
+            for one in model.languages
         }
         self.tokenizer: Any = None if self.languages else self._tokenizers[model.languages[0]]
         self._tables = {

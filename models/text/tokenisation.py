@@ -39,6 +39,7 @@ __all__ = [
     "save_tokenizer",
     "tokenised",
     "train_tokenizer",
+    "with_segments",
     "with_special_tokens",
 ]
 
@@ -169,13 +170,33 @@ def train_tokenizer(
         if vocabulary.kind == "unigram"
         else _learn_bpe(sample, vocabulary.size)
     )
-    sep, cls = tokenizer.token_to_id("[SEP]"), tokenizer.token_to_id("[CLS]")
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:0 [SEP]:0",
-        special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
-    )
+    tokenizer.post_processor = _template(tokenizer, 0)
     return tokenizer
+
+
+def _template(tokenizer: Tokenizer, second: int) -> processors.TemplateProcessing:
+    """What stands around a sentence, and around a pair, whose second has the segment ``second``."""
+    special = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    return processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair=f"[CLS] $A [SEP] $B:{second} [SEP]:{second}",
+        special_tokens=special,
+    )
+
+
+def with_segments(tokenizer: Tokenizer, segments: int) -> Tokenizer:
+    """A tokeniser of :func:`train_tokenizer` as an encoder with that many segments reads pairs: the
+    second sentence of a pair has segment 1 where there are two or more, as in BERT, and 0 where not.
+
+    >>> tokenizer = train_tokenizer({"eng": ["a cat sat"] * 50}, Vocabulary(size=30, sentences=50))
+    >>> [with_segments(tokenizer, n).encode("a", "a").type_ids for n in (0, 2)]
+    [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]
+    """
+    if segments < 2:
+        return tokenizer
+    told = Tokenizer.from_str(tokenizer.to_str())  # a model's vocabularies stay as they were read
+    told.post_processor = _template(told, 1)
+    return told
 
 
 def _around(model: models.Model) -> Tokenizer:

@@ -25,6 +25,7 @@ from crosslens.models.text.tokenisation import (
     load_tokenizer,
     save_tokenizer,
     train_tokenizer,
+    with_segments,
 )
 
 ODD = ["the cat, the dog!", "🙂 的猫", "  spaces \t here ", "e\u0301", "(the) cat-dog"]
@@ -56,6 +57,11 @@ def test_the_template_frames_sentences_and_pairs(tokenizer):
     assert tokenizer.encode("the cat").ids == [2, *a, 3]
     pair = tokenizer.encode("the cat", "de hond")
     assert pair.ids == [2, *a, 3, *b, 3] and set(pair.type_ids) == {0}
+    assert with_segments(tokenizer, 1) is tokenizer  # no second segment to tell apart by
+    told = with_segments(tokenizer, 2).encode("the cat", "de hond")
+    assert told.ids == pair.ids
+    assert told.type_ids == [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    assert set(tokenizer.encode("the cat", "de hond").type_ids) == {0}  # as it was
 
 
 def test_transformers_reads_the_folder_and_gives_the_same_ids(tokenizer, tmp_path):
