@@ -16,7 +16,7 @@ import shutil
 import types
 import typing
 import unicodedata
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -448,6 +448,24 @@ def refuse_begun(folder: str | Path) -> NoReturn:
     """Refuse the folder of a run that is begun, as nobody has asked to resume it."""
     remedy = "add --resume to continue it"
     refuse(str(folder), "a new folder", "a run of this recipe", remedy, OutputError)
+
+
+def free_folder(folder: str | Path, made: Iterable[str], *, new: bool) -> None:
+    """Take what a refused run made out of its folder, and, where that was new, the folder.
+
+    Parameters
+    ----------
+    made: names of files and folders in it. new: the folder was not there before.
+    """
+    folder = Path(folder)
+    for name in (*made, ".lock") if new else made:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name, ignore_errors=True)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    if new:
+        with contextlib.suppress(OSError):  # somebody else has put a file there
+            folder.rmdir()
 
 
 def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:

@@ -29,13 +29,14 @@ steps. It does not print batch, learning rate and warm-up; docs/training.md has 
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.adapters import BOTTLENECK
+from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.training.settings import Source, TrainRecipe, with_overrides
 from crosslens.recipes.small_bert import absolute_texts, language_files, small_bert
 
@@ -103,6 +104,7 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     base = dataclasses.replace(base, sharing=",".join([base.sharing, *owned]))
     norms = changes.pop("encoder.adapter_norms", False)
     first = with_overrides(base, changes)
+    _check_owned(owned, first.encoder)
     start, made = str(Path(place) / "step-1" / "model"), {"step-1": first}
     sharing = first.sharing + (",adapters" if bottleneck else "")
     for language, path in files["target"]:
@@ -122,6 +124,18 @@ def _owned(told: Any) -> list[str]:
     if told and (not names or not {*names} <= {*OWNED}):
         refuse("own", f"some of {', '.join(OWNED)}, by commas", repr(told), "leave the others out")
     return [part for part in OWNED if part in names]
+
+
+def _check_owned(owned: Sequence[str], shape: EncoderConfig) -> None:
+    """Refuse parts that an encoder of this shape does not have: they would make no difference."""
+    there = {
+        "segment": shape.segments > 0,
+        "norm": shape.norm_embeddings,
+        "transform": shape.head == "transform",
+    }
+    for part in owned:
+        if not there.get(part, True):
+            refuse("own", "parts that the encoder has", part, "leave it out")
 
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:

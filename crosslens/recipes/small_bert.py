@@ -16,6 +16,8 @@ from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 __all__ = ["absolute_texts", "language_files", "small_bert"]
 
 _BATCH = 4096
+_LENGTH = 128
+_UNITS = "nsp"
 
 
 def language_files(
@@ -59,6 +61,15 @@ def absolute_texts(files: Sequence[tuple[str, str]]) -> str:
     return ",".join(f"{language}:{absolute(path)}" for language, path in files)
 
 
+def _in_batch(batch: int, settings: Mapping[str, Any]) -> int:
+    """Tokens of a full batch: rows of one length that do not fill it leave the rest of it empty."""
+    length = settings.get("max_length", _LENGTH)
+    whole = isinstance(length, int) and 0 < length <= batch
+    if settings.get("units", _UNITS) == "sentences" or not whole:  # checked with the recipe
+        return batch
+    return length * (batch // length)
+
+
 def small_bert(
     name: str, files: Sequence[tuple[str, str]], settings: Mapping[str, Any], *, own: bool
 ) -> TrainRecipe:
@@ -96,16 +107,16 @@ def small_bert(
         Source(name=source, texts={language: path}, split=split)
         for source, (language, path) in zip(names, files, strict=True)
     )
-    steps = len(files) * (int(tokens) // batch)
+    steps = len(files) * (int(tokens) // _in_batch(batch, settings))
     return TrainRecipe(
         name=name,
         sources=sources,
         steps=steps,
-        units="nsp",
+        units=_UNITS,
         sharing="sep=token" if own else "",
         batch_tokens=batch,
         tlm_share=0.0,
-        max_length=128,
+        max_length=_LENGTH,
         log_every=50,
         validate_every=max(1, min(500, steps // 10)),  # ten points make a curve
         save_every=250,

@@ -22,6 +22,7 @@ from crosslens.files import (
     check_folder,
     claim_folder,
     fingerprint,
+    free_folder,
     lock_file,
     lock_folder,
     make_folder,
@@ -113,11 +114,8 @@ class Run:
             try:
                 yield self
             except InputError:
-                if given_back is not None:
-                    for name in () if begun else ("config.json", ".lock", *given_back):
-                        (self.path / name).unlink(missing_ok=True)
-                    if not there:
-                        self.path.rmdir()
+                if given_back is not None and not begun:
+                    free_folder(self.path, ("config.json", ".lock", *given_back), new=not there)
                 raise
 
     @contextlib.contextmanager

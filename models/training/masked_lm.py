@@ -20,7 +20,6 @@ segments next-sentence prediction is learnt beside it (Devlin et al. 2019). The 
 import contextlib
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from crosslens.errors import InputError, refuse
 from crosslens.files import (
     check_folder,
     claim_folder,
+    free_folder,
     lock_folder,
     make_folder,
     refuse_begun,
@@ -88,6 +88,11 @@ from crosslens.progress import say
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "prepare", "train"]
 
 # settings that no weight depends on (see _settings)
+# what there is of a run before its first checkpoint
+_MADE = (
+    *("config.json", "data.json", "sharing.json", "anchors.json", "log.jsonl"),
+    *("tokenizer", "tokens", "tensorboard"),
+)
 _COUNTED_BATCHES = 200  # batches whose replaced words are counted before the training
 _WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}
 
@@ -220,14 +225,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
         yield
     except InputError:
         if latest_checkpoint(folder / "checkpoints") is None and not (folder / "model").exists():
-            for name in ("config.json", "data.json", "sharing.json", "anchors.json", "log.jsonl"):
-                (folder / name).unlink(missing_ok=True)
-            for name in ("tokenizer", "tokens", "tensorboard"):
-                shutil.rmtree(folder / name, ignore_errors=True)
-            if new:
-                (folder / ".lock").unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # somebody else has put a file there
-                    folder.rmdir()
+            free_folder(folder, _MADE, new=new)
         raise
 
 

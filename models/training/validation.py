@@ -174,9 +174,11 @@ def held_out_losses(
         mine[0] += (found := _masked_loss(model, stream, batches, device))[0]
         for batch, _, masked, labels in _masked(stream, batches):
             alone = shares[labels]
-            before = batch.ids.ravel()[masked - 1]  # a row begins with a token that is never masked
+            first = masked % batch.ids.shape[1] == 0  # of a row without [CLS]: nothing is before it
+            before = batch.ids.ravel()[masked - 1]
+            paired = np.where(first, alone, _interpolated(pairs, before, labels, alone))
             mine[1] -= float(np.log(alone).sum())
-            mine[2] -= float(np.log(_interpolated(pairs, before, labels, alone)).sum())
+            mine[2] -= float(np.log(paired).sum())
         mine[3] += found[1]
     return {
         language: Losses(loss / n, alone / n, paired / n, int(n))

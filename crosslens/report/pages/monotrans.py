@@ -78,6 +78,7 @@ def monotrans_page(folder: str | Path) -> str:
                 [
                     "Perplexities of languages with vocabularies of their own cannot be compared.",
                     *_repeated(steps, as_table(config.get("chosen"))),
+                    *_seen(steps, as_table(config.get("seen"))),
                     *(
                         f"{text(name)} was lost: {text(str(why))}."
                         for name, why in as_table(config.get("lost")).items()
@@ -158,12 +159,23 @@ def _repeated(steps: list[_Step], chosen: Mapping[str, Any]) -> list[str]:
     if len(by_name) > len(chosen) > 0:
         names = join([by_name[name].said for name in chosen.values() if name in by_name])
         told.append(
-            f"Of repeated trainings the model has {names}, which gain most on a unigram model."
+            f"Of repeated trainings the model has {names}, which gain most on a unigram model. They are "
+            "chosen on these very sentences, which makes their perplexities somewhat too good."
         )
     lost = [s.said for s in by_name.values() if not s.learnt.value < s.unigram.value]
     if lost:
         told.append(f"No better than a unigram model: {join(lost)}.")
     return told
+
+
+def _seen(steps: list[_Step], seen: Mapping[str, Any]) -> list[str]:
+    """Of which held-out sentences step 1 has learnt some."""
+    return [
+        f"{found[0]} of {found[1]} held-out sentences of {step.said} are in the text of step 1: "
+        "its perplexity is too good."
+        for step in steps
+        if isinstance(found := seen.get(step.name), list) and len(found) == 2
+    ]
 
 
 def _facts(asked: Mapping[str, Any], source: _Step, under: str) -> dict[str, str]:

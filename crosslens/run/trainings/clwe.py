@@ -22,13 +22,12 @@ anew, and gives the same vectors.
 
 import contextlib
 import dataclasses
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError
-from crosslens.files import read_json, refuse_begun, write_json
+from crosslens.files import free_folder, read_json, refuse_begun, write_json
 from crosslens.models.text.subword_vectors import (
     SkipGram,
     SubwordVectors,
@@ -41,7 +40,7 @@ from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import held_out_scores, text_settings
+from crosslens.run.trainings.shared import held_out_scores, prepared, text_settings
 from crosslens.run.trainings.subword_mapping import map_subwords, normalised, refuse_no_overlap
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
@@ -162,13 +161,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
         yield
     except InputError:
         if not any(folder.glob("vectors/*/vectors.safetensors")):
-            for name in ("texts", "vectors"):
-                shutil.rmtree(folder / name, ignore_errors=True)
-            (folder / "config.json").unlink(missing_ok=True)
-            if new:
-                (folder / ".lock").unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # somebody else has put a file there
-                    folder.rmdir()
+            free_folder(folder, ("texts", "vectors", "config.json"), new=new)
         raise
 
 
@@ -200,13 +193,12 @@ def _text(recipe: TrainRecipe, folder: Path) -> tuple[Vocabularies, Texts]:
         read_source,
         split_rows,
     )
-    from crosslens.models.training.masked_lm import prepare
 
     corpora = {source.name: read_source(source) for source in recipe.sources}
     recipe = fit_to_text(recipe, corpora)
     (language,) = recipe.languages
     place = folder / "texts" / language
-    vocabulary, _ = prepare(recipe, corpora, place)
+    vocabulary = prepared(recipe, place)
     texts = []
     for name, rows in split_rows(recipe, corpora).items():
         corpus, tokens = corpora[name][language], place / "tokens" / f"{name}.{language}"

@@ -17,17 +17,19 @@ Each step is resumed where it was stopped, to the same bits.
 """
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import TrainingError
-from crosslens.files import read_json, refuse_begun
+from crosslens.errors import InputError, TrainingError
+from crosslens.files import free_folder, read_json, refuse_begun
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import held_out_scores, text_settings
+from crosslens.run.trainings.shared import held_out_scores, prepared, text_settings
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
 from crosslens.selection import choose
@@ -79,7 +81,10 @@ def run_monotrans(
             finished = run.finished
         with world.together():
             if world.first:
+                held.enter_context(_given_back(folder, new=not folder.exists()))
                 held.enter_context(run.open())
+                if not (folder / "step-1" / "model" / "config.json").exists():
+                    _check_texts(recipes, folder / "texts")
         if finished:
             return folder
         lost = dict[str, str]()
@@ -103,9 +108,33 @@ def run_monotrans(
                 chosen = _chosen(scores)
                 _join(["step-1", *chosen.values()], folder)
                 trained = trained_rows(folder, chosen)
-                run.note(versions=versions(), chosen=chosen, trained=trained, lost=lost)
+                noted = {"chosen": chosen, "trained": trained, "lost": lost, "seen": _seen(recipes)}
+                run.note(versions=versions(), **noted)
                 run.finish(scores)
     return folder
+
+
+@contextlib.contextmanager
+def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
+    """Free a run's folder when it is refused before anything was trained: what was made would refuse
+    the corrected settings."""
+    try:
+        yield
+    except InputError:
+        if not (folder / "step-1").exists():
+            free_folder(folder, ("config.json", "texts"), new=new)
+        raise
+
+
+def _check_texts(recipes: Mapping[str, TrainRecipe], place: Path) -> None:
+    """Refuse every text that cannot be trained on before step 1, which is long: some refusals need
+    the vocabulary. What is made for it does not stay."""
+    done = set[tuple[str, ...]]()
+    for recipe in recipes.values():
+        if recipe.languages not in done:  # repeats have the same text
+            done.add(recipe.languages)
+            prepared(dataclasses.replace(recipe, start=""), place / "_".join(recipe.languages))
+    shutil.rmtree(place)
 
 
 def _repeats(name: str, recipes: Mapping[str, TrainRecipe]) -> list[str]:
@@ -137,6 +166,28 @@ def _chosen(scores: Sequence[Score]) -> dict[str, str]:
             targets.setdefault(str(score.target), []).append(str(score.encoder))
     chosen = {language: choose(names, gains.__getitem__) for language, names in targets.items()}
     return {language: one.item for language, one in chosen.items() if one is not None}
+
+
+def _seen(recipes: Mapping[str, TrainRecipe]) -> dict[str, list[int]]:
+    """Training of step 2 -> how many of its held-out sentences step 1 is trained on, and of how many;
+    where that is any: a language that is learnt again from another selection of its text."""
+    from crosslens.models.training.data import fit_to_text, read_source, split_rows
+
+    sentences = dict[str, tuple[set[str], set[str]]]()
+    for name, told in recipes.items():
+        corpora = {source.name: read_source(source) for source in told.sources}
+        train, held_out = set[str](), set[str]()
+        for source, rows in split_rows(fit_to_text(told, corpora), corpora).items():
+            for corpus in corpora[source].values():
+                train |= {corpus.sentences[i] for i in rows.train.nonzero()[0].tolist()}
+                held_out |= {corpus.sentences[i] for i in rows.held_out.nonzero()[0].tolist()}
+        sentences[name] = (train if name == "step-1" else set(), held_out)
+    first = sentences.pop("step-1")[0]
+    return {
+        name: [len(kept & first), len(kept)]
+        for name, (_, kept) in sentences.items()
+        if kept & first
+    }
 
 
 def _join(names: list[str], folder: Path) -> None:
@@ -212,10 +263,17 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
     diverged = dict(config.get("lost") or {})
     second = [*(name for name in gains if name != "step-1"), *diverged]
     lost = [name for name in second if name in diverged or not gains[name] > 0]
-    told = []
+    told = [
+        f"{seen} of {n} held-out sentences of {name} are in the text of step 1: its perplexity is too "
+        "good."
+        for name, (seen, n) in (config.get("seen") or {}).items()
+    ]
     if len(second) > len(chosen):
         names = ", ".join(f"{name} ({gains[name]:.2f} nats)" for name in chosen.values())
-        told.append(f"Of repeated trainings those went into the model that gain most: {names}.")
+        told.append(
+            f"Of repeated trainings those went into the model that gain most: {names}. They are "
+            "chosen on these very sentences, which makes their perplexities somewhat too good."
+        )
     if lost:
         told.append(
             f"{len(lost)} of {len(second)} trainings of step 2 did not converge: no better than a "

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crosslens.errors import refuse
+from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.score import Score
 
-__all__ = ["held_out_scores", "text_settings"]
+__all__ = ["held_out_scores", "prepared", "text_settings"]
 
 
 def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any]]:
@@ -33,6 +35,27 @@ def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any
             source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in texts}
         settings[name] = json.loads(json.dumps(told))
     return settings
+
+
+def prepared(recipe: TrainRecipe, folder: Path) -> Vocabularies:
+    """A recipe's vocabularies, learnt, and its texts tokenised, or both found done, before any training.
+
+    Raises
+    ------
+    InputError: a text cannot be trained on, or none of its held-out sentences can be read, so that
+        nothing would be measured.
+    """
+    from crosslens.models.training.data import fit_to_text, read_source
+    from crosslens.models.training.masked_lm import prepare
+
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    vocabularies, data = prepare(fit_to_text(recipe, corpora), corpora, folder)
+    for language in recipe.languages:
+        if not any(stream.languages == (language,) for stream in data.held_out.values()):
+            expected = f"held-out sentences of at most {recipe.max_length} subwords"
+            remedy = "raise validation, or max_length"
+            refuse(f"text of {language}", expected, "none", remedy)
+    return vocabularies
 
 
 def held_out_scores(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iterator[Score]:

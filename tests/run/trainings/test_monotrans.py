@@ -374,6 +374,16 @@ def test_tokens_are_tokens_whatever_a_batch_has(batch):
     assert pair.steps == 2 * (10**6 // batch)
 
 
+def test_tokens_are_counted_of_the_rows_that_a_batch_has_room_for():
+    told = {"source": "eng:e.txt", "target": "fra:f.txt", "tokens": 1e6, "batch_tokens": 1000}
+    told["encoder.max_positions"] = 512
+    steps = {recipe.steps for recipe in monotrans({**told, "max_length": 512}).values()}
+    assert steps == {10**6 // 512}  # one row of 512 in each batch
+    told |= {"units": "sentences", "encoder.next_sentence": False, "encoder.max_positions": 514}
+    steps = {recipe.steps for recipe in monotrans({**told, "max_length": 512}).values()}
+    assert steps == {1000}
+
+
 def test_a_repeat_whose_loss_is_no_number_is_counted_and_the_others_go_on(
     asked, tmp_path, monkeypatch
 ):
@@ -546,6 +556,82 @@ def test_a_target_without_enough_text_is_refused_before_step_1(asked, tmp_path):
     with pytest.raises(InputError, match="text: expected more than 4 sentences"):
         run({**asked, "target": f"nld:{tmp_path}/short.txt"}, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_without_room_for_a_targets_characters_is_refused_before_step_1(
+    asked, texts, tmp_path
+):
+    signs = [chr(0x4E00 + n) for n in range(300)]
+    write_lines(tmp_path / "zho.txt", [" ".join(signs[n : n + 5]) for n in range(290)])
+    told = {**asked, "target": f"nld:{texts}/nld.txt,zho:{tmp_path}/zho.txt"}
+    told["vocabulary.kind"] = "unigram"
+    with pytest.raises(InputError, match="room for every character"):
+        run(told, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_whose_held_out_sentences_are_too_long_is_refused_before_step_1(asked, tmp_path):
+    long = " ".join(DUTCH[0].split() * 30)
+    lines = [f"{long} {n}" if n % 2 else line for n, line in enumerate(DUTCH)]
+    write_lines(tmp_path / "nld.txt", lines)
+    told = {**asked, "target": f"nld:{tmp_path}/nld.txt", "validation": 1}
+    told |= {"units": "sentences", "encoder.next_sentence": False, "max_length": 30}
+    refused = 0
+    for seed in range(6):  # which one is held out is the seed's
+        try:
+            run({**told, "seed": seed, "tokens": 2048}, tmp_path / f"run-{seed}")
+        except InputError as error:
+            refused += 1
+            assert "text of nld: expected held-out sentences of at most" in str(error)
+            assert not (tmp_path / f"run-{seed}").exists()
+    assert 0 < refused < 6
+
+
+def test_held_out_sentences_that_step_1_has_learnt_are_counted(asked, texts, tmp_path):
+    """The control on another selection of the same text, of which others are held out."""
+    write_lines(tmp_path / "some.txt", ENGLISH[:80])
+    told = {**asked, "target": f"eng-x:{tmp_path}/some.txt", "steps": 2}
+    recipes = monotrans(told, tmp_path / "run")
+    sides = {}
+    for name, recipe in recipes.items():
+        corpora = {source.name: read_source(source) for source in recipe.sources}
+        (rows,) = split_rows(fit_to_text(recipe, corpora), corpora).values()
+        ((corpus,),) = (one.values() for one in corpora.values())
+        sides[name] = [
+            {corpus.sentences[i] for i in np.flatnonzero(some)}
+            for some in (rows.train, rows.held_out)
+        ]
+    seen = len(sides["step-1"][0] & sides["step-2/eng-x"][1])
+    n = len(sides["step-2/eng-x"][1])
+    assert 0 < seen <= n
+    folder = run_monotrans(recipes, tmp_path / "run", asked=told)
+    assert json.loads((folder / "config.json").read_text())["seen"] == {"step-2/eng-x": [seen, n]}
+    said = f"{seen} of {n} held-out sentences of"
+    assert (
+        any(said in str(one) for one in summary(folder))
+        and said in write_report(folder).read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "shape"),
+    [
+        (
+            "segment",
+            {
+                "encoder.segments": 0,
+                "units": "sentences",
+                "encoder.next_sentence": False,
+                "max_length": 30,
+            },
+        ),
+        ("norm", {"encoder.norm_embeddings": False}),
+        ("transform", {"encoder.head": "plain"}),
+    ],
+)
+def test_a_part_that_the_encoder_does_not_have_is_no_languages_own(asked, own, shape):
+    with pytest.raises(InputError, match=f"own: expected parts that the encoder has, got {own}"):
+        monotrans({**asked, **shape, "own": own})
 
 
 def test_another_text_is_another_run(asked, finished, texts):
