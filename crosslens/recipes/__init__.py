@@ -159,12 +159,12 @@ def emergence_settings(name: str) -> dict[str, Any] | None:
 
 
 def monotrans_settings(name: str) -> dict[str, Any] | None:
-    """The same of monotrans."""
+    """What changes the recipe of monotrans, as :func:`emergence_settings`."""
     return _named_settings("monotrans", name)
 
 
 def clwe_settings(name: str) -> dict[str, Any] | None:
-    """The same of clwe."""
+    """What changes the recipe of clwe, as :func:`emergence_settings`."""
     return _named_settings("clwe", name)
 
 

@@ -52,7 +52,7 @@ class Objective(Protocol[S]):
 
     @property
     def model(self) -> nn.Module:
-        """See above."""
+        """The model that is trained, whole and on its device."""
 
     @property
     def rate_factors(self) -> Mapping[str, float]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -27,8 +27,8 @@ from crosslens.probes.methods.description_length import DescriptionLength, descr
 from crosslens.probes.methods.linear.layer_mix import MixProbe
 from crosslens.probes.methods.linear.layer_probe import LayerProbe
 from crosslens.probes.methods.linear.refit import LayerProbes
-from crosslens.probes.methods.rows import TakenRows, check_layers
-from crosslens.probes.methods.splits import Parts
+from crosslens.probes.methods.rows import TakenRows, check_layers, check_random_layers
+from crosslens.probes.methods.splits import Parts, shuffled
 from crosslens.stats import jackknife_interval
 
 __all__ = ["PENALTIES", "Answers", "ControlTask", "ProbeResult", "probe_layers"]
@@ -362,7 +362,7 @@ def probe_layers(
     again = _Again(task, fitted.again() if isinstance(fitted, MixProbe) else template, refitted)
     random = None
     if random_layers is not None:
-        other = dataclasses.replace(task, layers=_check_random(random_layers, layers))
+        other = dataclasses.replace(task, layers=check_random_layers(random_layers, layers))
         random = Answers(
             task.labels,
             answers.true,
@@ -393,10 +393,7 @@ def probe_layers(
             name: unseen_labels(task.labels, task.codes[rows], task.trained)
             for name, rows in (("dev", parts.dev), ("test", parts.test))
         },
-        sizes={
-            name: len(rows)
-            for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))
-        },
+        sizes=parts.sizes,
         drawn=parts.drawn,
         code=_code(
             task,
@@ -494,7 +491,7 @@ def _control(
     of = None if sets is None else check_labels(sets, "sets", len(task.codes))
     for seed in seeds:
         codes = (
-            _shuffled(task, seed, same, of)
+            shuffled(task.codes, task.parts, seed, same, of)
             if names is None
             else control_labels(names, task.codes[task.parts.train], seed)
         )
@@ -527,31 +524,6 @@ def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) ->
     return Answers(task.labels, task.codes[test], given[None], groups)
 
 
-def _shuffled(
-    task: _Task, seed: int, texts: np.ndarray | None, sets: np.ndarray | None
-) -> np.ndarray:
-    """The labels of each part (of test, of each of its sets) in another order; of equal texts the
-    first one's, training first."""
-    codes, test = task.codes.copy(), task.parts.test
-    names = (
-        np.zeros(len(test), int) if sets is None else np.unique(sets[test], return_inverse=True)[1]
-    )
-    tests = [test[names == number] for number in dict.fromkeys(names.tolist())]
-    order = np.concatenate([task.parts.train, task.parts.dev, *tests])
-    names = (
-        np.arange(len(order)) if texts is None else np.unique(texts[order], return_inverse=True)[1]
-    )
-    first = np.unique(names, return_index=True)[1]
-    met = np.zeros(len(order), bool)
-    met[first] = True
-    ends = np.cumsum([len(task.parts.train), len(task.parts.dev), *map(len, tests)])
-    for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        rows = order[start:end][met[start:end]]
-        codes[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(codes[rows])
-    codes[order] = codes[order[first[names]]]
-    return codes
-
-
 def _code(task: _Task, strengths: np.ndarray | None, seed: int) -> DescriptionLength:
     if strengths is None:
         remedy = "leave probe out, or call description_length"
@@ -571,16 +543,6 @@ def _template(probe: Any | None, penalties: Sequence[float] | None, dev: int) ->
         expected = f"a dev split to choose among {len(chosen)} penalties by"
         refuse("parts", expected, "no items of trained labels in it", remedy)
     return LayerProbe(penalties=chosen)
-
-
-def _check_random(random_layers: Any, layers: list[Any]) -> list[Any]:
-    others = cast(list[Any], check_layers(random_layers, "random_layers"))
-    there, here = (len(layers), layers[0].shape[0]), (len(others), others[0].shape[0])
-    if there != here:
-        got = f"{here[0]} layers of {here[1]} items"
-        expected = f"{there[0]} layers of {there[1]} items, as in layers"
-        refuse("random_layers", expected, got, "extract the same items from both encoders")
-    return others
 
 
 def _check_seeds(seeds: Sequence[int]) -> list[int]:

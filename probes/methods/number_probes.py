@@ -14,8 +14,8 @@ from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.linear.refit import LayerProbes
 from crosslens.probes.methods.linear.regression import LayerRidge
-from crosslens.probes.methods.rows import TakenRows, check_layers
-from crosslens.probes.methods.splits import Parts
+from crosslens.probes.methods.rows import TakenRows, check_layers, check_random_layers
+from crosslens.probes.methods.splits import Parts, shuffled
 from crosslens.stats import spearman_interval
 
 __all__ = ["RIDGE_PENALTIES", "NumberAnswers", "NumberResult", "probe_numbers"]
@@ -178,11 +178,7 @@ def probe_numbers(
     ridge = _fitted(layers, numbers, parts, penalties)
     random = None
     if random_layers is not None:
-        others = check_layers(random_layers, "random_layers")
-        if (len(others), others[0].shape[0]) != (len(layers), len(numbers)):
-            got = f"{len(others)} layers of {others[0].shape[0]} items"
-            expected = f"{len(layers)} layers of {len(numbers)} items, as in layers"
-            refuse("random_layers", expected, got, "extract the same items")
+        others = check_random_layers(random_layers, layers)
         random = told(_fitted(others, numbers, parts, penalties), numbers, parts.test, others)
 
     def again(targets: np.ndarray, train: np.ndarray) -> NumberAnswers:
@@ -199,17 +195,12 @@ def probe_numbers(
         answers=told(ridge, numbers, parts.test, layers),
         penalty=ridge.penalty_,
         dev=told(ridge, numbers, parts.dev, layers) if len(parts.dev) else None,
-        shuffled=tuple(
-            again(_shuffled(numbers, parts, seed, same), parts.train) for seed in chosen
-        ),
+        shuffled=tuple(again(shuffled(numbers, parts, seed, same), parts.train) for seed in chosen),
         resampled=np.array([again(numbers, np.sort(rows)).spearman for rows in drawn]).reshape(
             len(chosen), len(layers)
         ),
         random_encoder=random,
-        sizes={
-            name: len(rows)
-            for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))
-        },
+        sizes=parts.sizes,
         drawn=parts.drawn,
     )
 
@@ -225,22 +216,6 @@ def _fitted(
         if len(parts.dev)
         else ridge.fit(train, y[parts.train])
     )
-
-
-def _shuffled(y: np.ndarray, parts: Parts, seed: int, texts: np.ndarray | None) -> np.ndarray:
-    """The numbers of each part in another order; of equal texts the first one's, training first."""
-    moved, met = y.copy(), dict[Any, float]()
-    for i, rows in enumerate((parts.train, parts.dev, parts.test)):
-        names = np.arange(len(rows)) if texts is None else texts[rows]
-        first = rows[np.sort(np.unique(names, return_index=True)[1])]
-        first = (
-            first if texts is None else first[[name not in met for name in texts[first].tolist()]]
-        )
-        moved[first] = np.random.default_rng([seed, 0x5AFF, i]).permutation(y[first])
-        if texts is not None:
-            met |= dict(zip(texts[first].tolist(), moved[first].tolist(), strict=True))
-            moved[rows] = [met[name] for name in texts[rows].tolist()]
-    return moved
 
 
 def _check_numbers(y: ArrayLike, n: int, parts: Parts) -> Float[np.ndarray, " n"]:

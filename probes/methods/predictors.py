@@ -150,7 +150,7 @@ def _share(orders: Orders, kind: Arc) -> float:
 @dataclasses.dataclass(frozen=True)
 class Correlation:
     """A correlation with its 95 % interval and p of none; the interval is None where all pairs lie on
-    one line, and of Spearman's from fewer than 8 pairs."""
+    one line (Pearson's), and of Spearman's from fewer than 8 pairs."""
 
     value: float
     low: float | None

@@ -23,6 +23,7 @@ __all__ = [
     "StandardisedLayer",
     "TakenRows",
     "check_layers",
+    "check_random_layers",
     "check_same_layers",
     "is_layer",
 ]
@@ -385,3 +386,22 @@ def _refuse_numbers(source: Any, name: str) -> None:
         refuse(name, "finite numbers", got, "remove or repair these rows")
     expected = f"numbers whose sums fit in {_precision(source)}"
     refuse(name, expected, "an overflow", "rescale the vectors")
+
+
+def check_random_layers(random_layers: Any, layers: Sequence[Any]) -> list[Any]:
+    """The layers of a randomly re-initialised encoder: as many, of as many items.
+
+    Raises
+    ------
+    InputError: other numbers of these.
+
+    >>> len(check_random_layers(np.zeros((3, 5, 2)), check_layers(np.ones((3, 5, 2)))))
+    3
+    """
+    others = check_layers(random_layers, "random_layers")
+    there, here = (len(layers), layers[0].shape[0]), (len(others), others[0].shape[0])
+    if there != here:
+        got = f"{here[0]} layers of {here[1]} items"
+        expected = f"{there[0]} layers of {there[1]} items, as in layers"
+        refuse("random_layers", expected, got, "extract the same items from both encoders")
+    return others

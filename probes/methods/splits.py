@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
@@ -11,7 +11,7 @@ from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import check_classes
 
-__all__ = ["Parts", "hold_out_dev", "stratified_parts"]
+__all__ = ["Parts", "hold_out_dev", "shuffled", "stratified_parts"]
 
 _NONE = np.array([], np.int64)
 
@@ -58,6 +58,11 @@ class Parts:
         if (counts > 1).any():
             got = f"item {rows[counts > 1][0]} {counts.max()} times"
             refuse("parts", "every item once", got, "give splits that share no item")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Items in train, dev and test."""
+        return {name: len(getattr(self, name)) for name in ("train", "dev", "test")}
 
     @classmethod
     def of_names(cls, names: ArrayLike) -> "Parts":
@@ -215,3 +220,42 @@ def hold_out_dev(
         f"seed {seed}"
     )
     return Parts(parts.train[train], parts.test, parts.train[dev], drawn)
+
+
+def shuffled(
+    values: Shaped[np.ndarray, " n"],
+    parts: Parts,
+    seed: int,
+    texts: np.ndarray | None = None,
+    sets: np.ndarray | None = None,
+) -> Shaped[np.ndarray, " n"]:
+    """The labels, or numbers, of each part (of test, of each of its sets) in another order; of equal
+    texts the first one's, training first.
+
+    Parameters
+    ----------
+    values: of each item. seed: of the order.
+    texts: (n,) of each item; None where all differ.
+    sets: (n,) the test set that each item is of; None where there is one.
+
+    >>> shuffled(np.arange(6), Parts(train=[0, 1, 2], test=[3, 4, 5]), seed=1).tolist()
+    [0, 2, 1, 4, 5, 3]
+    """
+    moved, test = values.copy(), parts.test
+    names = (
+        np.zeros(len(test), int) if sets is None else np.unique(sets[test], return_inverse=True)[1]
+    )
+    tests = [test[names == number] for number in dict.fromkeys(names.tolist())]
+    order = np.concatenate([parts.train, parts.dev, *tests])
+    names = (
+        np.arange(len(order)) if texts is None else np.unique(texts[order], return_inverse=True)[1]
+    )
+    first = np.unique(names, return_index=True)[1]
+    met = np.zeros(len(order), bool)
+    met[first] = True
+    ends = np.cumsum([len(parts.train), len(parts.dev), *map(len, tests)])
+    for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        rows = order[start:end][met[start:end]]
+        moved[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(moved[rows])
+    moved[order] = moved[order[first[names]]]
+    return moved

@@ -82,7 +82,7 @@ class Fit:
 
     @property
     def name(self) -> str:
-        """Of the part of the run."""
+        """What the part of the run is called whose file has its scores."""
         system, trained = self.system, self.data.trained_on
         if system.condition == IN_LANGUAGE:  # two treebanks of one language are two trainings
             (trained,) = self.data.tests
@@ -112,7 +112,8 @@ class Loaded:
 
     @functools.cached_property
     def encoder(self) -> Any:
-        """See above."""
+        """The encoder, loaded at the first call: of the control with random weights, and with new random
+        rows for a language that it has none of, where that is asked for."""
         from crosslens.models.saved.loading import load_encoder
 
         seed = self.transfer.seed if self.system.condition == RANDOM else None

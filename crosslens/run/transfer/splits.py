@@ -137,7 +137,7 @@ def splits_of(task: Task, data: DataFolder, language: str, segment: str | None) 
 
 
 def called(found: LanguageSplits, language: str) -> LanguageSplits:
-    """The same items as those of a derived language."""
+    """The items of a language as those of a language that is derived from it."""
     splits = {
         part: dataclasses.replace(split, language=language, original=split.language)
         for part, split in found.splits.items()

@@ -50,10 +50,12 @@ class StudyModels:
     alignment: Mapping[tuple[str, int | None], float]
 
     def model(self, condition: str, seed: int) -> Path:
+        """Folder of a training's model."""
         return self.folder / condition / f"seed-{seed}" / "model"
 
     @property
     def languages(self) -> tuple[str, str]:
+        """The original and its copy, or the two languages of a natural pair."""
         first, second = next(iter(self.recipes.values())).languages
         return first, second
 

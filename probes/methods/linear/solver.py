@@ -71,7 +71,7 @@ That tells of the curvature."""
 
 
 def new_pairs() -> Pairs:
-    """None yet."""
+    """The memory of a search at its beginning, without a step."""
     return collections.deque(maxlen=_MEMORY)
 
 

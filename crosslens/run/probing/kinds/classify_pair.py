@@ -68,9 +68,7 @@ class WicTask(Task):
         """Sizes of the parts."""
         others = {one.language: len(one) for one in self.tested}
         return {
-            "train": len(self.parts.train),
-            "dev": len(self.parts.dev),
-            "test": len(self.parts.test),
+            **self.parts.sizes,
             "drawn": self.parts.drawn,
             **({"test_in": others} if others else {}),
         }

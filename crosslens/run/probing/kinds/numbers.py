@@ -101,13 +101,8 @@ class NumberTask(Task):
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts, how they were sampled, and between which numbers the labels lie."""
-        sizes = {
-            "train": len(self.parts.train),
-            "dev": len(self.parts.dev),
-            "test": len(self.parts.test),
-        }
         return {
-            **sizes,
+            **self.parts.sizes,
             "drawn": self.parts.drawn,
             "numbers": [float(self.numbers.min()), float(self.numbers.max())],
         }
