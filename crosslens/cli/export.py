@@ -41,7 +41,7 @@ def cite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Draw the report of a finished study or probe run again, that of a training, finished or not,
-    or one page for several runs of probes or of transfer."""
+    or one page for several runs of one kind: probes, transfer, controlled studies, MonoTrans."""
     from crosslens.report.pages.page import run_kind, write_comparison, write_report
     from crosslens.report.pages.transplant import TOLD
 

@@ -1,12 +1,12 @@
 """The page of a MonoTrans run: how well each language was learnt, and what was trained in each step."""
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from crosslens.report.folders.finished import finished_run
-from crosslens.report.folders.log import as_number, as_table, read_log
+from crosslens.report.folders.log import as_table
+from crosslens.report.folders.monotrans import Step, steps_of
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -28,28 +28,9 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
-from crosslens.report.sections.trained_parts import trained_table
-from crosslens.score import Score
+from crosslens.report.sections.trained_parts import trained_picture, trained_table
 
 __all__ = ["monotrans_page"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """A training of the run: its folder's name, its language, and what was measured at its end."""
-
-    name: str
-    language: str
-    learnt: Score
-    unigram: Score
-    bigram: Score | None  # earlier runs have none
-    curve: Mapping[float, float]
-
-    @property
-    def said(self) -> str:
-        number = self.name.removeprefix(f"step-2/{self.language}").removeprefix("-")
-        again = f", training {number}" if number.isdigit() else ""
-        return f"{language(self.language)}, step {'1' if self.name == 'step-1' else '2'}{again}"
 
 
 def monotrans_page(folder: str | Path) -> str:
@@ -62,7 +43,7 @@ def monotrans_page(folder: str | Path) -> str:
     """
     folder = Path(folder)
     config, scores = finished_run(folder, "monotrans", "train monotrans")
-    steps, numbering = _steps(folder, scores), Numbering()
+    steps, numbering = steps_of(folder, scores), Numbering()
     styles = {step.name: series_style(place) for place, step in enumerate(steps)}
     source, *targets = steps
     asked = as_table(as_table(config.get("asked")).get("settings"))
@@ -87,7 +68,12 @@ def monotrans_page(folder: str | Path) -> str:
                 [],
                 "Nothing was measured in this run.",
             ),
-            section("trained", "What is trained in each step", _trained(folder, config)),
+            section(
+                "trained",
+                "What is trained in each step",
+                trained_picture(folder, config, source.language, targets[0].language, numbering),
+                _trained(folder, config),
+            ),
             section("learnt", "Language by language", _learnt(steps)),
             section(
                 "provenance",
@@ -104,25 +90,7 @@ def monotrans_page(folder: str | Path) -> str:
     return document(title, parts)
 
 
-def _steps(folder: Path, scores: list[Score]) -> list[_Step]:
-    """All trainings, step 1 first."""
-    found = {(str(score.encoder), score.condition): score for score in scores}
-    steps = []
-    for (name, condition), score in found.items():
-        if condition is not None:
-            continue
-        curve = {
-            tokens / 1e6: as_number(as_table(line["perplexity"]).get(str(score.source)))
-            for _, tokens, line in read_log(folder / name / "log.jsonl", "perplexity").rows
-            if "perplexity" in line
-        }
-        unigram = found[name, "unigram"]
-        bigram = found.get((name, "bigram"))
-        steps.append(_Step(name, str(score.source), score, unigram, bigram, curve))
-    return sorted(steps, key=lambda step: step.name != "step-1")
-
-
-def _lead(steps: list[_Step], styles: Mapping[str, Style], numbering: Numbering) -> str:
+def _lead(steps: list[Step], styles: Mapping[str, Style], numbering: Numbering) -> str:
     lines = [Line([*s.curve], [*s.curve.values()], styles[s.name]) for s in steps]
     picture = series_panel(
         numbering.panel(),
@@ -142,7 +110,7 @@ def _lead(steps: list[_Step], styles: Mapping[str, Style], numbering: Numbering)
     )
 
 
-def _told(step: _Step) -> str:
+def _told(step: Step) -> str:
     """A sentence on a language, as HTML."""
     return (
         f"{tag('strong', text(step.said))}: a perplexity of {decimal(step.learnt.value, 1)}, where a "
@@ -152,7 +120,7 @@ def _told(step: _Step) -> str:
     )
 
 
-def _repeated(steps: list[_Step], chosen: Mapping[str, Any]) -> list[str]:
+def _repeated(steps: list[Step], chosen: Mapping[str, Any]) -> list[str]:
     """Which of repeated trainings went into the model, and which learnt nothing."""
     by_name = {step.name: step for step in steps[1:]}
     told = []
@@ -168,7 +136,7 @@ def _repeated(steps: list[_Step], chosen: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def _seen(steps: list[_Step], seen: Mapping[str, Any]) -> list[str]:
+def _seen(steps: list[Step], seen: Mapping[str, Any]) -> list[str]:
     """Of which held-out sentences step 1 has learnt some."""
     return [
         f"{found[0]} of {found[1]} held-out sentences of {step.said} are in the text of step 1: "
@@ -178,7 +146,7 @@ def _seen(steps: list[_Step], seen: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _facts(asked: Mapping[str, Any], source: _Step, under: str) -> dict[str, str]:
+def _facts(asked: Mapping[str, Any], source: Step, under: str) -> dict[str, str]:
     return {
         "After": "Artetxe, Ruder &amp; Yogatama 2020",
         "Variant": text(asked.get("variant", "adapters")),
@@ -196,7 +164,7 @@ def _trained(folder: Path, config: Mapping[str, Any]) -> str:
     return trained_table(folder, config, caption)
 
 
-def _learnt(steps: list[_Step]) -> str:
+def _learnt(steps: list[Step]) -> str:
     head = ["Language", "Perplexity", "of a unigram model", "of a bigram model", "masked tokens"]
     rows = []
     for s in steps:

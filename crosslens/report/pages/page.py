@@ -12,6 +12,7 @@ from crosslens.report.pages.controlled_runs import controlled_runs_page
 from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.mapped_transfer import mapped_transfer_page
 from crosslens.report.pages.monotrans import monotrans_page
+from crosslens.report.pages.monotrans_runs import monotrans_runs_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
 from crosslens.report.pages.study_transfer import study_transfer_page
@@ -103,8 +104,8 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of runs of probes, of runs of transfer, of controlled studies, or
-    of encoders with another vocabulary, to ``path``, whole or not at all, and return where it is.
+    """Write one page for any number of runs of probes, of runs of transfer, of controlled studies, of
+    MonoTrans, or of encoders with another vocabulary, to ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
@@ -121,6 +122,8 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
         page = transfers_page(folders)
     elif folders and run_kind(folders[0]) == "controlled":
         page = controlled_runs_page(folders)
+    elif folders and run_kind(folders[0]) == "monotrans":
+        page = monotrans_runs_page(folders)
     else:
         page = probe_runs_page(folders)
     write_whole(path, page)

@@ -4,6 +4,7 @@ in which step and what stands still, stopping, and what cannot be."""
 import dataclasses
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -37,8 +38,10 @@ from crosslens.recipes.clwe import clwe
 from crosslens.recipes.joint import joint
 from crosslens.recipes.monotrans import VARIANTS, monotrans
 from crosslens.report import write_report
+from crosslens.report.pages.page import write_comparison
 from crosslens.run.trainings.monotrans import run_monotrans, summary, trained_rows
 from crosslens.score import read_scores
+from crosslens.stats import mean_interval
 
 ENGLISH, DUTCH = two_languages(160)
 
@@ -74,6 +77,45 @@ def finished(asked, texts, tmp_path_factory):
 
 def weights(folder):
     return load_file(folder / "model" / "model.safetensors")
+
+
+# -- pages
+
+
+def test_the_picture_of_the_steps_is_of_the_runs_own_models(finished):
+    page = write_report(finished).read_text()
+    picture = re.search(r'<svg[^>]*aria-label="(bias: [^"]*)"', page).group(1)
+    told = dict(one.split(": ", 1) for one in picture.split("; "))
+    moved = ["step 1 trained", "step 2 stands still", "step 3 trained", "step 4 stands still"]
+    assert told["layers 1 to 2"] == told["special"] == ", ".join(moved)
+    assert told["adapters"] == "step 2 trained, step 4 put in"
+    own = "step 1 trained, step 2 trained, step 3 stands still, step 4 put in"
+    assert told["token, softmax"] == told["position"] == own
+    assert told["transform"] == "step 1 trained, step 2 stands still"
+
+
+def test_runs_of_several_variants_and_seeds_are_one_page(asked, texts, finished, tmp_path):
+    told = {**asked, "target": f"nld:{texts}/nld.txt", "variant": "token"}
+    folders = []
+    for seed in (0, 1):
+        mine, place = {**told, "seed": seed}, tmp_path / f"token-{seed}"
+        folders.append(run_monotrans(monotrans(mine, place), place, device="cpu", asked=mine))
+    page = write_comparison([*folders, finished], tmp_path / "page.html").read_text()
+    values = []
+    for folder in folders:
+        found = {(s.encoder, s.condition): s.value for s in read_scores(folder / "scores.jsonl")}
+        values.append(found["step-2/nld", None])
+    mean, low, high = mean_interval(np.array(values))
+    assert f"token {mean:.1f} [" in page and f"{high:.1f}]" in page
+    assert "MonoTrans, English to Dutch and German" in page and "Dutch</strong>, perplexity" in page
+    assert "67.8" in page and "66.8" in page  # printed of token and of adapters
+    names = [f"{name} ({n})" for name, n in (("token", 2), ("adapters", 1))]
+    assert all(name in page for name in names)
+    with pytest.raises(InputError, match="report: expected each folder once"):
+        write_comparison([finished, finished], tmp_path / "twice.html")
+    other = run({**told, "target": f"deu:{texts}/deu.txt"}, tmp_path / "deu")
+    with pytest.raises(InputError, match="that learn one target language"):
+        write_comparison([folders[0], other], tmp_path / "other.html")
 
 
 # -- what moves in which step
