@@ -206,7 +206,7 @@ def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int
     return int(value)
 
 
-def check_seed(value: Any, *, most: int | None = None) -> int:
+def check_seed(value: Any, *, most: int | None = None, name: str = "seed") -> int:
     """Return a whole number from 0 to ``most``, as random number generators take it.
 
     >>> check_seed(np.int64(3))
@@ -215,7 +215,7 @@ def check_seed(value: Any, *, most: int | None = None) -> int:
     top = "up" if most is None else f"to {most}"
     if not is_whole(value) or value < 0 or (most is not None and value > most):
         remedy = "choose any such number: the same one gives the same result"
-        refuse("seed", f"a whole number from 0 {top}", repr(value), remedy)
+        refuse(name, f"a whole number from 0 {top}", repr(value), remedy)
     return int(value)
 
 

@@ -31,7 +31,7 @@ def means(scores: Sequence[Score]) -> list[Score]:
     """Means over seeds with 95 % intervals, as scores without a seed.
 
     Retrieval: over both directions, of the held-out sentences, the interval over seeds and
-    sentences. Everything else: Student's interval over seeds; with one seed, or where all have the
+    sentences, with one seed over sentences alone. Everything else: Student's interval over seeds; with one seed, or where all have the
     same value, that of the first measurement over its items.
     """
     groups: dict[tuple[Any, ...], list[Score]] = {}

@@ -12,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int
 
+from crosslens.checks import check_seed
 from crosslens.derive.composition import Composition
+from crosslens.derive.registry import transformation as made_of
 from crosslens.derive.transformation import Derived, Sentence, Transformation
 from crosslens.derive.transliteration import SubwordTransliteration
 from crosslens.errors import check_choice, refuse
@@ -64,7 +66,7 @@ def segments(ids: Int[np.ndarray, " n"], special: SpecialTokens) -> list[tuple[i
 
 def derive_block(
     ids: Sequence[int] | Int[np.ndarray, " n"],
-    transformation: Transformation,
+    transformation: str | Transformation,
     seed: int = 0,
     number: int = 0,
     *,
@@ -76,7 +78,8 @@ def derive_block(
 
     Parameters
     ----------
-    ids: shape (n,). number: of the first segment; those behind it are counted on.
+    ids: shape (n,). transformation: or its name. number: of the first segment; those behind it are
+        counted on.
     style: what becomes of special tokens. "deshpande", as their code: the marks of a segment stay;
         padding moves with its segment and keeps its number; ``<unk>`` and ``<mask>`` are subwords
         like any other. "fixed": all five stay in place with their numbers, and subwords change
@@ -84,11 +87,12 @@ def derive_block(
 
     Returns
     -------
-    tokens, shape (n,), and where each is from.
+    tokens, shape (n,) of int64, and where each is from.
 
     Raises
     ------
-    InputError: no row of numbers; a transformation that changes the length, or needs words.
+    InputError: no row of numbers; a transformation that changes the length, or needs words; or a
+        seed, number or epoch that is no whole number from 0 up.
 
     >>> from crosslens.derive.reorderings import Inversion
     >>> derive_block([0, 7, 8, 2, 2, 9, 6, 5, 2], Inversion()).tokens.tolist()
@@ -96,11 +100,14 @@ def derive_block(
     >>> derive_block([0, 7, 4, 9, 2, 1, 1], Inversion(), style="fixed").tokens.tolist()
     [0, 9, 4, 7, 2, 1, 1]
     """
-    block = np.asarray(ids)
-    _check(block, transformation, style)
+    block, how = np.asarray(ids), made_of(transformation)
+    _check(block, how, style)
+    for name, value in (("seed", seed), ("number", number), ("epoch", epoch)):
+        check_seed(value, name=name)
     kept = special.all if style == "fixed" else {special.first, special.last, special.padding}
+    block = block.astype(np.int64)  # a copy's numbers may not fit into the 16 bits of a file
     moved, sources = block.copy(), np.arange(len(block))
-    told = _keeping(transformation, tuple(sorted(kept)))
+    told = _keeping(how, tuple(sorted(kept)))
     for count, (start, end) in enumerate(segments(block, special)):
         places = np.arange(start, end)
         if style == "fixed":
@@ -136,7 +143,7 @@ def _keeping(transformation: Transformation, kept: tuple[int, ...]) -> Transform
 
 def derive_blocks(
     blocks: Int[np.ndarray, "b n"],
-    transformation: Transformation,
+    transformation: str | Transformation,
     seed: int = 0,
     *,
     special: SpecialTokens = DESHPANDE,

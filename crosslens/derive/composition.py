@@ -1,9 +1,13 @@
 """Transformations one after the other: ``a+b`` is a ∘ b, so b comes first, then a."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from crosslens.checks import check_seed
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
 from crosslens.errors import refuse
 
@@ -18,6 +22,10 @@ class Composition(Transformation):
     ``transliteration+order`` puts the words of a tree into another order and then writes them in
     other letters. Deshpande et al. 2022, § 2.2, compose so; inversion and permutation commute with
     transliteration.
+
+    Of the parts that draw, the one that is applied first draws as it does alone, and each later one
+    from a stream of its own: with one seed for both, ``permutation+permutation`` would be the square
+    of an order.
 
     Attributes
     ----------
@@ -69,16 +77,21 @@ class Composition(Transformation):
         return frozenset[str]().union(*(part.changes for part in self.parts))
 
     @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether any part draws."""
+        return any(part.draws for part in self.parts)
+
+    @property
     def undoes(self) -> bool:  # type: ignore[override]
         """Whether all parts undo themselves."""
         return all(part.undoes for part in self.parts)
 
     def derive(self, sentence: Sentence, seed: int, number: int, *, epoch: int = 0) -> Derived:
-        """The sentence after all parts, which have the same seed and number."""
+        """The sentence after all parts, which have the same number."""
         self.check_needs(sentence)
         found, here = None, sentence
-        for part in self._in_turn():
-            derived = part.derive(here, seed, number, epoch=epoch)
+        for part, own in zip(self._in_turn(), self._seeds(seed), strict=True):
+            derived = part.derive(here, own, number, epoch=epoch)
             if found is None:
                 found = derived
             else:
@@ -95,9 +108,23 @@ class Composition(Transformation):
         self, tokens: Sequence[Any], seed: int, number: int, *, epoch: int = 0
     ) -> Sequence[Any]:
         """The sentence's tokens: what was done last is undone first."""
-        for part in self.parts:
-            tokens = part.undo(tokens, seed, number, epoch=epoch)
+        for part, own in zip(self.parts, self._seeds(seed)[::-1], strict=True):
+            tokens = part.undo(tokens, own, number, epoch=epoch)
         return tokens
+
+    def _seeds(self, seed: int) -> list[int]:
+        """The seed of each part, as they are applied."""
+        seeds, drawn = list[int](), 0
+        for part in self._in_turn():
+            seeds.append(_stream(seed, drawn) if part.draws and drawn else seed)
+            drawn += part.draws
+        return seeds
+
+
+@functools.lru_cache(maxsize=256)
+def _stream(seed: int, number: int) -> int:
+    """The seed of a part that is not the first to draw."""
+    return int(np.random.SeedSequence([check_seed(seed), number, 0xC0]).generate_state(1)[0])
 
 
 def _check_after(part: Transformation, before: Transformation, name: str) -> None:

@@ -67,7 +67,7 @@ class LineDeriver:
 
     Raises
     ------
-    InputError: another unit, or a seed that is none.
+    InputError: another unit, or a seed or an epoch that is none.
 
     >>> from crosslens.derive.reorderings import Inversion
     >>> deriver = LineDeriver(Inversion(), 0, "sentence")
@@ -80,7 +80,8 @@ class LineDeriver:
             expected = "sentence or line"
             refuse("unit", expected, quote(unit), "take derive_blocks for blocks of subwords")
         self.how, self.unit = how, unit
-        self.seed, self.epoch, self.number = check_seed(seed), epoch, 0
+        self.seed, self.number = check_seed(seed), 0
+        self.epoch = check_seed(epoch, name="epoch")
 
     def line(
         self, sentence: Sentence, *, whole: bool = False, together: Iterable[Span] = ()

@@ -43,6 +43,7 @@ class _Reversal(Transformation):
     """A marker at a place that is drawn, and what becomes of the tokens around it."""
 
     changes: ClassVar[frozenset[str]] = frozenset({"order", "length"})
+    draws: ClassVar[bool] = True
     undoes: ClassVar[bool] = True
     word: ClassVar[str]
     marker: Any
@@ -73,6 +74,9 @@ class _Reversal(Transformation):
         self, tokens: Sequence[Any], seed: int, number: int, *, epoch: int = 0
     ) -> Sequence[Any]:
         """The tokens without the marker, in the order that they had."""
+        if not len(tokens):
+            expected = f"the marker {self.marker} among the tokens"
+            refuse("undo", expected, "none", "give a sentence that was derived")
         sources = self._sources(len(tokens) - 1, seed, number)
         at = sources.index(INSERTED)
         if tokens[at] != self.marker:

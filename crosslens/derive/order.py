@@ -66,6 +66,11 @@ class WordOrder(Transformation):
     needs: ClassVar[frozenset[str]] = frozenset({"heads", "upos", "deprel", "words"})
     changes: ClassVar[frozenset[str]] = frozenset({"order"})
 
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether orders are sampled."""
+        return self.choice == "sampled"
+
     def __post_init__(self) -> None:
         check_name(self.language, "language")
         check_choice(self.choice, "choice", ("sampled", "best"))

@@ -170,6 +170,9 @@ def transformation(text: str | Transformation) -> Transformation:
     """
     if isinstance(text, Transformation):
         return text
+    if not isinstance(text, str):
+        remedy = "see `crosslens list transformations`"
+        refuse("transformation", "a name or a transformation", quote(text), remedy)
     parts = [_one(part, text) for part in text.split("+")]
     return parts[0] if len(parts) == 1 else Composition(tuple(parts))
 

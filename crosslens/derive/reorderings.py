@@ -128,6 +128,7 @@ class Permutation(Reordering):
 
     per_epoch: bool = False
     word: ClassVar[str] = "permutation"
+    draws: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -171,6 +172,7 @@ class DeterministicShuffle(Reordering):
     """
 
     word: ClassVar[str] = "deterministic-shuffle"
+    draws: ClassVar[bool] = True
 
     def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
         """Drawn from (seed, n)."""
@@ -198,6 +200,7 @@ class LocalShuffle(Reordering):
 
     window: int = 5
     word: ClassVar[str] = "local-shuffle"
+    draws: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if check_positive_int(self.window, "window") == 1:
@@ -237,6 +240,7 @@ class LimitedPermutation(Reordering):
 
     places: int = 3
     word: ClassVar[str] = "limited-permutation"
+    draws: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive_int(self.places, "places")

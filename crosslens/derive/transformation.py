@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from crosslens.checks import check_seed
 from crosslens.errors import quote, refuse
 
 __all__ = ["INSERTED", "Derived", "Sentence", "Transformation", "generator"]
@@ -100,11 +101,14 @@ class Transformation(abc.ABC):
         "heads" for a tree, "words" where it looks at what the words of the language are (a
         dictionary, an alphabet), "characters" where tokens have to be text.
     changes: "order", "tokens" (other words or numbers), "length" (tokens come or go).
+    draws: whether anything of it follows from the seed; of a composition's parts that draw, each has
+        a stream of its own.
     undoes: whether :meth:`undo` gives the sentence back from its tokens alone.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     changes: ClassVar[frozenset[str]] = frozenset()
+    draws: ClassVar[bool] = False
     undoes: ClassVar[bool] = False
 
     @property
@@ -162,9 +166,17 @@ def generator(seed: int, number: int, *more: int) -> np.random.Generator:
     """The random numbers of one sentence: they depend on these numbers alone, on no sentence before
     it and no process.
 
+    Raises
+    ------
+    InputError: one of them is no whole number from 0 up.
+
     >>> bool(generator(0, 7).random() == generator(0, 7).random())
     True
     >>> bool(generator(0, 7).random() == generator(0, 8).random())
     False
     """
+    check_seed(seed)
+    check_seed(number, name="number")
+    for one in more:
+        check_seed(one, name="epoch")
     return np.random.default_rng([seed, number, *more])

@@ -84,8 +84,9 @@ class Transliteration(Transformation):
 
     Attributes
     ----------
-    script, other: names of :data:`SCRIPTS`. Cyrillic has a letter for each Latin one of European
-        languages, and the other three for the first 38 and more.
+    script, other: names of :data:`SCRIPTS`. Cyrillic has a letter for each of 117 Latin ones, most
+        of those of European languages (ß, ÿ, ș, ț and ı have none), the other three for the first
+        38 and more.
 
     Raises
     ------

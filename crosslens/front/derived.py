@@ -144,7 +144,8 @@ def derive_files(
     out: the folder.
     text: language to a text, a sentence a line, or .conllu, or .jsonl with text and words.
     labels: language to lines of label TAB text. pairs: to pairs of sentences with labels, as XNLI
-        has them. treebank: to CoNLL-U; words stand in their new order, each below its own head.
+        has them; of a file with a column ``language`` those of this one. treebank: to CoNLL-U; words
+        stand in their new order, each below its own head.
     iob2: language to words with BIO tags. questions: to questions as SQuAD 1.1 has them; the
         passages, the questions and the places of answers are derived.
     seed: of the derived language: the same for all its files.
@@ -219,8 +220,9 @@ def _table(*columns: Sequence[str]) -> str:
 
 
 def _pairs(asked: _Asked, path: str | Path, language: str) -> _Made:
-    """Both sentences of a pair stand side by side, so that each has a number of its own."""
-    read = read_sentence_pairs(path)
+    """Both sentences of a pair stand side by side, so that each has a number of its own; of a file of
+    several languages the pairs of this one."""
+    read = read_sentence_pairs(path, language)
     both = [text for pair in zip(read.firsts, read.seconds, strict=True) for text in pair]
     ids = [f"{number}.{side}" for number in range(len(read)) for side in (1, 2)]
     derived, original = asked.corpus(

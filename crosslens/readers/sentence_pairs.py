@@ -13,6 +13,7 @@ from pathlib import Path
 from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, file_name, read_lines
 from crosslens.errors import quote, refuse
+from crosslens.languages import same_language
 
 __all__ = ["SentencePairs", "read_sentence_pairs"]
 
@@ -60,7 +61,7 @@ def read_sentence_pairs(
 
     Parameters
     ----------
-    language: of a file with a column ``language``, as it is written there, those pairs alone.
+    language: of a file with a column ``language``, those pairs alone, by whichever of its codes.
     labels: those that there may be; any where none is named.
 
     Raises
@@ -80,12 +81,16 @@ def read_sentence_pairs(
     columns, start = _columns(names, path)
     wanted = columns.pop(_LANGUAGE, None)
     found: dict[str, list[str]] = {"first": [], "second": [], "label": []}
-    places = []
+    places, same = [], dict[str, bool]()
     for number, line in enumerate(lines[start:], start + 1):
         cells, place = line.split("\t"), f"{path}:{number}"
         check_columns(place, cells, len(names), ", as line 1 has")
-        if language is not None and wanted is not None and cells[wanted] != language:
-            continue
+        if language is not None and wanted is not None:
+            code = cells[wanted]
+            if code not in same:
+                same[code] = same_language(code, language)
+            if not same[code]:
+                continue
         for name, column in columns.items():
             if not cells[column].strip():
                 refuse(place, f"a {name}", "a blank one", "repair the line")

@@ -74,6 +74,8 @@ def _alone(recipe: TrainRecipe, language: str, text: str, seed: int = 0) -> Trai
         sources=(Source(name="text", texts={language: text}),),
         derived={},
         vocabulary=dataclasses.replace(recipe.vocabulary, mode="joint"),
+        # the best weights by the first language are those by the only one
+        select=language if recipe.select in recipe.languages else recipe.select,
         seed=seed,
     )
 

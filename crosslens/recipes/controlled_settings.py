@@ -6,14 +6,18 @@ from typing import Any
 from crosslens.asked import absolute
 from crosslens.errors import cut, refuse
 from crosslens.files import check_name
+from crosslens.languages import same_language
 
 __all__ = ["OWN", "asked_anywhere", "check_read", "natural_pair"]
 
 _FILES = ("data", "other", "syntax", "pair", "dictionary", "paraphrase")
-OWN = (*_FILES, "model", "tokens", "scale", "seeds")
+OWN = (*_FILES, "model", "tokens", "scale")
 """Settings of a study alone."""
 
 _FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
+_OF_VOCABULARY = ("vocabulary.mode", "vocabulary.copies")  # and this of the vocabulary
+# what a study calls a copy, and a condition of one, which no other language may be called
+_COPIES = ("eng-x", "paraphrase")
 _READ = {  # settings that are not for all studies -> those that read them
     "other": ("deshpande-corpora",),
     "syntax": ("deshpande-pairs", "deshpande-compositions"),
@@ -26,11 +30,17 @@ _READ = {  # settings that are not for all studies -> those that read them
 def check_read(name: str, settings: Mapping[str, Any]) -> None:
     """Pass if the study leaves every setting open and reads what is given to it."""
     for key in settings:
-        if key.partition(".")[0] in _FIXED:
+        if key in _OF_VOCABULARY or key.partition(".")[0] in _FIXED:
             refuse(key, "what the conditions of the study leave open", key, "leave it out")
         if key == "masking.scope" and name.startswith("conneau-"):
             expected = "what goes with the vocabulary of each system (all, language)"
             refuse(key, expected, repr(settings[key]), "leave it out")
+    if settings.get("seeds") is not None:
+        remedy = f"give --seeds {settings['seeds']}"
+        refuse("seeds", "none among the settings", repr(settings["seeds"]), remedy)
+    if settings.get("steps") is not None and settings.get("tokens") is not None:
+        remedy = "leave one of the two out"
+        refuse("steps", "none beside tokens", repr(settings["steps"]), remedy)
     for key, studies in _READ.items():
         if settings.get(key) is not None and name not in studies:
             remedy = f"choose {' or '.join(studies)}, or leave it out"
@@ -53,6 +63,8 @@ def natural_pair(settings: Mapping[str, Any]) -> tuple[str, str] | None:
     if (told := settings.get("pair")) is None:
         return None
     language, colon, path = str(told).partition(":")
-    if not colon or not language or not path or language == "eng":
-        refuse("pair", "LANGUAGE:FILE, another one than eng", repr(told), "write fra:fra.txt, say")
+    is_own = language in _COPIES or same_language(language, "eng")
+    if not colon or not language or not path or is_own:
+        expected = f"LANGUAGE:FILE, another one than eng, not called {' or '.join(_COPIES)}"
+        refuse("pair", expected, repr(told), "write fra:fra.txt, say")
     return check_name(language, "pair"), path

@@ -134,6 +134,7 @@ _PAPERS = {
         max_length=256,
         sample_exponent=0.7,
         precision="bfloat16",
+        select="eng",
         vocabulary=Vocabulary(size=40_000, kind="bpe", mode="disjoint"),
         encoder=EncoderConfig(
             vocab_size=40_000, hidden_size=768, layers=8, heads=12, ffn_size=3072,

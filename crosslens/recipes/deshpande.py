@@ -97,15 +97,28 @@ _PRINTED = {  # transformations of a condition -> what Deshpande et al. call it
 def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
     """A condition for each composition; no order is expected of them, and the control is
     transliteration alone, where it is one of them."""
-    conditions = {}
+    conditions, made = dict[str, Condition](), dict[tuple[bool, str], str]()
     for by in named:
         name = re.sub("[:+]", "-", transformation(by).name)  # a folder is called so
+        remedy = "leave one of them out"
         if name in conditions:
-            refuse("recipe", "conditions that differ", f"{by} twice", "leave one of them out")
+            refuse("recipe", "conditions that differ", f"{by} twice", remedy)
         conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
-        check_order(conditions[name].recipe.derived[recipe.languages[1]], "recipe")
+        copy = conditions[name].recipe.derived[recipe.languages[1]]
+        check_order(copy, "recipe")
+        # ids are a copy's whichever part comes first, and the order is all that is left
+        same = made.setdefault((copy.transliterated, _order_of(copy)), by)
+        if same != by:
+            got = f"{by}, the language of {same}"
+            refuse("recipe", "conditions that differ", got, remedy)
     plain = "transliteration"  # of the others none is known to succeed
     return conditions, [], plain if plain in conditions else ""
+
+
+def _order_of(copy: Derivation) -> str:
+    """How a copy's order is made, whatever leaves it as it is aside."""
+    name = "" if copy.transformation is None else copy.transformation.name
+    return "+".join(one for one in name.split("+") if one not in ("", "identity"))
 
 
 def corpora(recipe: TrainRecipe, syntax: bool) -> Made:

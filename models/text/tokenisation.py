@@ -190,7 +190,7 @@ def with_segments(tokenizer: Tokenizer, segments: int) -> Tokenizer:
 
     >>> tokenizer = train_tokenizer({"eng": ["a cat sat"] * 50}, Vocabulary(size=30, sentences=50))
     >>> [with_segments(tokenizer, n).encode("a", "a").type_ids for n in (0, 2)]
-    [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]
+    [[0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]]
     """
     if segments < 2:
         return tokenizer

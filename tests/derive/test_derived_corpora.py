@@ -173,5 +173,10 @@ def test_other_bad_input():
     assert "text:1: expected numbers of subwords" in refusal(["a"], "transliteration:40000")
     with pytest.raises(InputError, match="line: expected a line of 2 words, got 3"):
         restore("a b c", {"sources": [1, 0]})
+    for epoch in (-1, 1.5, True):
+        assert f"epoch: expected a whole number from 0 up, got {epoch}" in (
+            refusal(["a b"], "inversion", epoch=epoch)
+        )
+    assert "transformation: expected a name or a transformation, got None" in refusal(["a"], None)
     deriver = LineDeriver(transformation("permutation"), 0, "line", epoch=2)
     assert deriver.number == 0 and deriver.epoch == 2

@@ -94,3 +94,37 @@ def test_a_block_keeps_its_length_and_style_has_two_names():
         derive_block([0, 5, 2], transformation("transliteration:greek"))
     with pytest.raises(InputError, match=r"style: expected one of deshpande, fixed, got 'paper'"):
         derive_block([0, 5, 2], Inversion(), style="paper")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int16, np.int64])
+def test_small_numbers_become_large_ones(kind):
+    """Files of subwords have 16 bits: the copy's numbers are larger, and must not wrap."""
+    top = min(30_000, int(np.iinfo(kind).max))
+    block, wanted = np.array([0, top, 39, 2], kind), [0, top + 40_000, 40_039, 2]
+    derived = derive_block(block, MOVED)
+    assert derived.tokens.tolist() == wanted and derived.tokens.dtype == np.int64
+    assert derive_blocks(np.stack([block, block]), MOVED).tolist() == [wanted, wanted]
+    assert block.tolist() == [0, top, 39, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"seed": -1}, "seed: expected a whole number from 0 up, got -1"),
+        ({"number": -1}, "number: expected a whole number from 0 up, got -1"),
+        ({"epoch": 1.5}, "epoch: expected a whole number from 0 up, got 1.5"),
+        ({"transformation": None}, "transformation: expected a name or a transformation, got None"),
+    ],
+)
+@pytest.mark.parametrize("how", ["inversion", "permutation"])
+def test_what_nothing_can_be_drawn_from_is_refused(how, changes, told):
+    from crosslens.derive.registry import transformation
+
+    given = {"transformation": transformation(how), **changes}
+    with pytest.raises(InputError) as refused:
+        derive_block([0, 5, 6, 7, 2], **given)
+    assert told in str(refused.value)
+    if "number" not in changes:
+        with pytest.raises(InputError) as refused:
+            derive_blocks(np.array([[0, 5, 6, 7, 2]]), **given)
+        assert told in str(refused.value)

@@ -157,7 +157,12 @@ def test_sentences_without_what_is_needed():
         refusal(Sentence, ["a", "b"], {"upos": ["X"]})
     )
     assert "2 sources, one per token, got 1" in refusal(Derived, ["a", "b"], [0])
-    assert "the marker 🅁 as token" in refusal(transformation("full-reversal").undo, [*"abc"], 0, 0)
+    full = transformation("full-reversal")
+    assert "the marker 🅁 as token" in refusal(full.undo, [*"abc"], 0, 0)
+    assert "undo: expected the marker 🅁 among the tokens, got none" in refusal(full.undo, [], 0, 0)
+    for name in ("permutation", "limited-permutation", "deterministic-shuffle", "full-reversal"):
+        how = transformation(name)
+        assert "seed: expected a whole" in refusal(how.derive, Sentence([*"abc"]), -1, 0)
 
 
 @pytest.mark.parametrize(

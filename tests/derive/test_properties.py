@@ -130,6 +130,38 @@ def test_of_a_composition_the_last_part_comes_first():
     assert made.tokens == even_odd[::-1] and made.sources == [3, 1, 4, 2, 0]
 
 
+def test_parts_of_a_composition_draw_apart():
+    """The first that is applied draws as it does alone, the others from streams of their own: the
+    same order twice would be its square."""
+    words, alone = Sentence([*range(40)]), transformation("permutation")
+    for twice in ("permutation+permutation", "limited-permutation:39+permutation"):
+        once = alone.derive(words, 3, 7).sources
+        both = transformation(twice).derive(words, 3, 7).sources
+        second = [once.index(source) for source in both]
+        again = transformation(twice.partition("+")[0]).derive(words, 3, 7).sources
+        assert sorted(second) == [*range(40)] and second != again
+        assert both == transformation(twice).derive(words, 3, 7).sources
+        assert both != transformation(twice).derive(words, 4, 7).sources
+    three = transformation("permutation+permutation+permutation")
+    assert list(three.undo(three.derive(words, 0, 1).tokens, 0, 1)) == [*range(40)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["permutation", "permutation:epoch", "limited-permutation", "deterministic-shuffle",
+     "local-shuffle:4", "full-reversal", "no-reversal", "partial-reversal"],
+)  # fmt: skip
+def test_what_is_drawn_once_in_a_composition_is_what_is_drawn_alone(name):
+    """Before, between and behind parts that draw nothing: derived data keep their bits."""
+    words, alone = Sentence([*range(20)]), transformation(name)
+    drawn = alone.derive(words, 5, 2, epoch=1)
+    behind = transformation(f"inversion+even-odd+{name}").derive(words, 5, 2, epoch=1)
+    moved = transformation("inversion+even-odd").derive(Sentence(drawn.tokens), 5, 2)
+    assert behind.tokens == moved.tokens
+    before = transformation(f"{name}+inversion").derive(words, 5, 2, epoch=1)
+    assert before.tokens == alone.derive(Sentence([*range(20)][::-1]), 5, 2, epoch=1).tokens
+
+
 def test_the_mark_of_a_soft_hyphen_and_white_space_stay():
     assert Transliteration().derive(Sentence(["a\u00adb", "c\u00a0d"]), 0, 0).tokens == [
         "а\u00adб",

@@ -109,6 +109,28 @@ def test_every_kind_of_file_is_written_read_again_and_led_back(files):
     assert one.question == "? from Where"
 
 
+def test_of_pairs_in_several_languages_those_of_the_one_that_is_named_are_derived(files):
+    """XNLI's files have all of its languages, each under its two-letter code."""
+    rows = ["language\tgold_label\tsentence1\tsentence2"]
+    rows += ["en\tneutral\tIt rains.\tIt is wet.", "fr\tneutral\tIl pleut.\tC'est humide."]
+    rows += ["en\tentailment\tA dog.\tA pet."]
+    (files / "xnli.dev.tsv").write_text("".join(row + "\n" for row in rows))
+    made = cl.derive_files(
+        "inversion", files / "out", pairs=dict.fromkeys(("eng", "fra"), files / "xnli.dev.tsv")
+    )
+    assert [one.path.name for one in made] == [
+        "xnli.dev.eng-inversion.tsv",
+        "xnli.dev.fra-inversion.tsv",
+    ]
+    assert [read_sentence_pairs(one.path).firsts for one in made] == [
+        [". rains It", ". dog A"],
+        [". pleut Il"],
+    ]
+    with pytest.raises(InputError, match="xnli.dev.tsv: expected labelled pairs, got none of deu"):
+        cl.derive_files("inversion", files / "other", pairs={"deu": files / "xnli.dev.tsv"})
+    assert not (files / "other").exists()
+
+
 def test_splits_of_labelled_text_stay(files):
     [made] = derive(files, "inversion", labels="parts.tsv")
     assert read_labelled_text(made.path).parts == ["train", "test"]

@@ -287,7 +287,27 @@ def test_spearman_does_not_mind_order_sign_or_a_monotone_scale():
         (r, low, high), abs=1e-12
     )
     assert spearman_interval(x, -y) == pytest.approx((-r, -high, -low), abs=1e-12)
-    assert spearman_interval(x, np.exp(x)) == pytest.approx((1, 1, 1))
+
+
+@pytest.mark.parametrize("n", [4, 8, 30])
+def test_ranks_that_agree_have_the_interval_of_those_that_differ_by_one_swap(n):
+    """An interval without width would say that nothing can come otherwise."""
+    x = np.arange(float(n))
+    swapped = x.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    near, low, high = spearman_interval(x, swapped)
+    assert near == pytest.approx(1 - 12 / (n * (n**2 - 1)))
+    assert spearman_interval(x, np.exp(x / n)) == pytest.approx((1, low, 1))
+    assert spearman_interval(x, -np.exp(x / n)) == pytest.approx((-1, -1, -low))
+    order = np.random.default_rng(n).permutation(n)
+    assert spearman_interval(x[order], x[order]) == pytest.approx((1, low, 1))
+    tied = np.arange(n) // 2
+    r, low, high = spearman_interval(tied, tied)
+    assert (r, high) == (1, 1) and low < 0.999
+    if n > 20:
+        clusters = np.arange(n) // 3
+        r, low, high = spearman_interval(x, x, clusters)
+        assert (r, high) == (1, 1) and 0.5 < low < 1
 
 
 def test_spearman_refuses_few_clusters_and_constants():

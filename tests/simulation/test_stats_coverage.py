@@ -265,6 +265,22 @@ def test_rank_correlations_are_covered(n, kind, r):
     assert least <= coverage(draw, 2000) <= COVERS[1] + 0.005
 
 
+def test_rank_correlations_of_few_pairs_that_all_agree_are_covered():
+    """In one of eight draws all eight pairs stand in one order: with intervals without width there,
+    the truth was held in 85 %."""
+    rho = 0.97
+    truth, perfect = 6 / np.pi * np.arcsin(rho / 2), []
+
+    def draw(rng):
+        x, noise = rng.normal(size=(2, 8))
+        r, low, high = spearman_interval(x, rho * x + np.sqrt(1 - rho**2) * noise)
+        perfect.append(abs(r) == 1)
+        return truth, low, high
+
+    assert coverage(draw, 2000) >= COVERS[0]
+    assert np.mean(perfect) > 0.1
+
+
 def test_rank_correlations_over_clusters_are_covered():
     def pairs(rng, g):
         shared = np.repeat(rng.normal(size=(2, g)), 8, axis=1)

@@ -4,7 +4,7 @@ found is found, and how alignment grew while the conditions were trained."""
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -69,10 +69,12 @@ class Learning:
     ----------
     seeds: seed -> tokens seen, both languages' -> P@1, the mean of both directions.
     end: tokens of a whole training.
+    ended: seeds whose training is over; the others may still get to where they are not.
     """
 
     seeds: Mapping[int, Mapping[float, float]]
     end: float
+    ended: Collection[int]
 
     def curve(self) -> dict[float, tuple[float, float, float]]:
         """Tokens -> mean over the seeds and its 95 % interval (NaN of one seed), where all seeds
@@ -89,19 +91,28 @@ class Learning:
 
     def reached(self) -> str:
         """After how many tokens P@1 was .5, over the seeds; seeds that did not get there are
-        counted, not averaged."""
-        onsets = [onset(curve, REACHED) for curve in self.seeds.values()]
-        there = [one / 1e6 for one in onsets if one is not None]
-        last = max((max(curve) for curve in self.seeds.values()), default=self.end)
+        counted, not averaged, and those that are under way and are not there yet are named apart."""
+        onsets = {seed: onset(curve, REACHED) for seed, curve in self.seeds.items()}
+        there = sorted(one / 1e6 for one in onsets.values() if one is not None)
+        open_ = [seed for seed, one in onsets.items() if one is None and seed not in self.ended]
+        judged = [seed for seed in onsets if seed not in open_]
+        last = max((max(self.seeds[seed]) for seed in judged or onsets), default=self.end)
         if not there:
-            return f"not by {last / 1e6:.1f} M"
-        if len(there) < len(onsets):
-            when = " and ".join(f"{one:.1f}" for one in sorted(there))
-            return f"{len(there)} of {len(onsets)} seeds, at {when} M"
-        if len(there) == 1:
-            return f"{there[0]:.1f} M"
-        mean, low, high = mean_interval(np.array(there))
-        return f"{mean:.1f} M [{max(0.0, low):.1f}, {high:.1f}]"
+            told = f"not by {last / 1e6:.1f} M"
+        elif len(there) < len(judged):
+            when = " and ".join(f"{one:.1f}" for one in there)
+            told = f"{len(there)} of {len(judged)} seeds, at {when} M"
+        elif len(there) == 1:
+            told = f"{there[0]:.1f} M"
+        else:
+            mean, low, high = mean_interval(np.array(there))
+            told = f"{mean:.1f} M [{max(0.0, low):.1f}, {high:.1f}]"
+        more = f" ({_seeds_are(len(open_))} under way)"
+        return f"{told}{more if open_ else ''}"
+
+
+def _seeds_are(n: int) -> str:
+    return "1 seed is" if n == 1 else f"{n} seeds are"
 
 
 def onset(curve: Mapping[float, float], level: float) -> float | None:
@@ -139,6 +150,10 @@ class StudyFolder:
     layers: Mapping[str, Best | None]
     learning: Mapping[str, Learning]
     config: Mapping[str, Any]
+
+    def trainings(self, name: str) -> int:
+        """How many trainings of a condition are measured."""
+        return len({s.seed for s in self.scores if s.encoder == name and s.seed is not None})
 
     def mean(
         self, name: str, quantity: str, condition: str | None, layer: int | None = None
@@ -185,29 +200,36 @@ def load_study(folder: str | Path) -> StudyFolder:
     conditions = as_table(as_table(config.get("settings")).get("conditions"))
     learning = {}
     for name in conditions:
-        found = _learning(folder / name)
-        if any(found.values()):
-            recipe = as_table(as_table(conditions[name]).get("recipe"))
-            end = as_number(recipe.get("steps")) * as_number(recipe.get("batch_tokens"))
-            learning[name] = Learning(found, end)
+        recipe = as_table(as_table(conditions[name]).get("recipe"))
+        if (found := _learning(folder / name, recipe)) is not None:
+            learning[name] = found
     return StudyFolder(told, scores, names, layers, learning, config)
 
 
-def _learning(folder: Path) -> dict[int, dict[float, float]]:
-    """Seed -> tokens -> P@1 of subwords, from the logs of a condition's trainings."""
-    found: dict[int, dict[float, float]] = {}
+def _learning(folder: Path, recipe: Mapping[str, Any]) -> Learning | None:
+    """P@1 of subwords from the logs of a condition's trainings; None where none has it."""
+    steps, found, ended = (
+        as_number(recipe.get("steps")),
+        dict[int, dict[float, float]](),
+        set[int](),
+    )
     for place in sorted(folder.glob("seed-*"), key=lambda path: (len(path.name), path.name)):
         number = place.name.partition("-")[2]
         if not number.isdigit():
             continue
-        for _, tokens, line in read_log(place / "log.jsonl", "alignment").rows:
+        seed = int(number)
+        if (place / "model" / "config.json").is_file():  # it may have stopped before its last step
+            ended.add(seed)
+        for step, tokens, line in read_log(place / "log.jsonl", "alignment").rows:
             ways = [
                 as_number(as_table(way).get("value"))
                 for way in as_table(line.get("alignment")).values()
             ]
             if ways and not any(map(math.isnan, ways)):
-                found.setdefault(int(number), {})[tokens] = sum(ways) / len(ways)
-    return found
+                found.setdefault(seed, {})[tokens] = sum(ways) / len(ways)
+                ended |= {seed} if step >= steps else set()
+    end = steps * as_number(recipe.get("batch_tokens"))
+    return Learning(found, end, ended & found.keys()) if found else None
 
 
 def _layer(scores: Sequence[Score], name: str) -> Best | None:

@@ -15,17 +15,23 @@ from crosslens.selection import Best
 from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = [
+    "JUDGED",
     "KeptOrder",
     "anchors_told",
     "compared_told",
     "cut_told",
     "differences",
     "findings",
+    "intervals_told",
     "kept_order",
+    "overlap_told",
     "similarity_told",
     "verdict",
     "welch",
 ]
+
+JUDGED = "An order is judged where both sides have two trainings or more."
+"""Where there is no verdict."""
 
 _Rows = list[tuple[str, ...]]
 _FEWEST = 8  # conditions by which a correlation is told
@@ -43,8 +49,9 @@ class KeptOrder:
     contexts: condition -> share of subwords near each other that stay near, in any order; empty
         where a study of an earlier version did not measure it.
     aligned: condition -> P@1 of subwords, the mean over seeds. mapped: the same after a map.
-    onsets: condition -> tokens until it is .5, the median over seeds; infinite where half of the
-        seeds or more did not get there.
+    onsets: condition -> tokens until it is .5, the median over the seeds whose training is over;
+        infinite where half of these or more did not get there.
+    under_way: seeds of these conditions whose training is not over.
     """
 
     kept: Mapping[str, float]
@@ -52,6 +59,7 @@ class KeptOrder:
     aligned: Mapping[str, float]
     mapped: Mapping[str, float]
     onsets: Mapping[str, float]
+    under_way: int = 0
 
     def correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
         """Spearman's correlation of alignment with what is kept (by one of the two numbers), over
@@ -76,6 +84,10 @@ class KeptOrder:
         never = sum(math.isinf(one) for one in self.onsets.values())
         how = (self.correlation, self.mapped_correlation, self.onset_correlation)
         aligned, mapped, onsets = map(self._goes_with, how)
+        left_out = {
+            0: "",
+            1: "; 1 seed that is under way is left out",
+        }.get(self.under_way, f"; {self.under_way} seeds that are under way are left out")
         turned = (
             " A rule that turns sentences round keeps all contexts, and no neighbours in their order."
             if self.contexts
@@ -85,7 +97,7 @@ class KeptOrder:
             f"Over {len(self.aligned)} conditions, P@1 of subwords: {aligned}; {low} of them are "
             f"below {_FLOOR} and count as tied. After a map: {mapped}; {mapped_low} are tied. "
             f"Tokens until P@1 is {REACHED}: {onsets}; {never} did not get there and share the "
-            f"last rank.{turned}"
+            f"last rank{left_out}.{turned}"
         )
 
     def _goes_with(self, how: Callable[[Mapping[str, float]], tuple[float, float, float]]) -> str:
@@ -113,6 +125,7 @@ def kept_order(study: StudyFolder) -> KeptOrder | None:
     say so and have subwords that could be aligned."""
     kept, contexts = dict[str, float](), dict[str, float]()
     aligned, mapped, onsets = dict[str, float](), dict[str, float](), dict[str, float]()
+    under_way = 0
     for name in study.names:
         order = study.mean(name, "neighbours_kept", None)
         near = study.mean(name, "contexts_kept", None)
@@ -124,10 +137,14 @@ def kept_order(study: StudyFolder) -> KeptOrder | None:
         kept[name], aligned[name] = order.value, found.value
         mapped |= {} if turned is None else {name: turned.value}
         contexts |= {} if near is None else {name: near.value}
-        each = [onset(curve, REACHED) for curve in learning.seeds.values()]
-        onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
+        each = [onset(learning.seeds[seed], REACHED) for seed in learning.ended]
+        under_way += len(learning.seeds) - len(each)
+        if each:
+            onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
     contexts = contexts if contexts.keys() == kept.keys() else {}
-    return KeptOrder(kept, contexts, aligned, mapped, onsets) if len(kept) >= _FEWEST else None
+    if len(kept) < _FEWEST:
+        return None
+    return KeptOrder(kept, contexts, aligned, mapped, onsets, under_way)
 
 
 def similarity_told(study: StudyFolder) -> list[str]:
@@ -157,7 +174,8 @@ def differences(
     scores: Sequence[Score], better: str, worse: str, layers: Mapping[str, Best | None]
 ) -> dict[str, tuple[float, float, float]]:
     """By how much one condition is above another, with 95 % intervals: "subwords" (Welch's, over
-    seeds) and "sentences" (over seeds and sentences); what cannot be said is left out."""
+    seeds) and "sentences" (over seeds and sentences); what cannot be said is left out, and with one
+    seed on a side that is everything: its sentences say nothing of another seed."""
     found = {}
     values = [
         np.array([s.value for s in scores if _is_alignment(s, name)]) for name in (better, worse)
@@ -166,7 +184,8 @@ def differences(
         found["subwords"] = welch(*values)
     if layers.get(better) is not None and layers.get(worse) is not None:
         sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
-        found["sentences"] = seeds_difference(sides[0], sides[1])
+        if min(len(hits) for hits, _ in sides) > 1:
+            found["sentences"] = seeds_difference(sides[0], sides[1])
     return found
 
 
@@ -216,7 +235,19 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
         rows.append((f"{better} > {worse}", *cells[0], *cells[1]))
     if len(rows) == 1:
         return [*_control_told(study)]
-    return [rows, *filter(None, [compared_told(rows)]), *_control_told(study)]
+    told = [*filter(None, [compared_told(rows)]), *_control_told(study)]
+    single = any(study.trainings(name) < 2 for name in study.names)
+    return [rows, *told, *([JUDGED] if single else [])]
+
+
+def intervals_told(study: StudyFolder) -> str:
+    """What the 95 % intervals of a study's means are over, as the end of a sentence."""
+    several = "over seeds (of sentences: over seeds and sentences)"
+    single = [name for name in study.names if study.trainings(name) < 2]
+    alone = "over the subwords, or sentences, of one training"
+    if len(single) == len(study.names):
+        return f"{alone}, and say nothing of other seeds"
+    return f"{several}; of {', '.join(single)} {alone}" if single else several
 
 
 def compared_told(rows: _Rows) -> str:
@@ -277,6 +308,23 @@ def anchors_told(study: StudyFolder) -> list[str]:
                 f"{name} {whole:.1f} % of all ({known:.1f} % of those that the dictionary knows)"
             )
     return [f"Words replaced: {'; '.join(said)}."] if said else []
+
+
+def overlap_told(study: StudyFolder) -> list[str]:
+    """A sentence on how many of the second language's subwords the first one's text has, too, with the
+    conditions in which it is so; none where it was not measured."""
+    said = dict[str, list[str]]()
+    for name in study.names:
+        found = [study.mean(name, f"subword_overlap_{what}", None) for what in ("types", "tokens")]
+        shares = [100 * one.value for one in found if one is not None]
+        if len(shares) == 2:
+            share = f"{shares[0]:.1f} % ({shares[1]:.1f} % of all that occur)"
+            said.setdefault(share, []).append(name)
+    told = [f"{share} in {', '.join(names)}" for share, names in said.items()]
+    if [*said.values()] == [study.names]:
+        told = [f"{share} in every condition" for share in said]
+    about = "Of the subwords of the second language's text the first one's has"
+    return [f"{about} {'; '.join(told)}."] if told else []
 
 
 def cut_told(scores: Sequence[Score]) -> str:

@@ -1,7 +1,6 @@
 """A controlled study as the terminal shows it: tables and sentences."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 from crosslens.readers.published import PAPERS
@@ -17,7 +16,9 @@ from crosslens.report.folders.controlled_findings import (
     anchors_told,
     cut_told,
     findings,
+    intervals_told,
     kept_order,
+    overlap_told,
     similarity_told,
 )
 from crosslens.report.folders.controlled_similarity import (
@@ -67,11 +68,12 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told = [f"Tokens until P@1 of subwords is {REACHED}: {'; '.join(reached)}."]
-    told += [*anchors_told(study), *similarity_told(study), *over_layers_told(study)]
+    told += [*overlap_told(study), *anchors_told(study)]
+    told += [*similarity_told(study), *over_layers_told(study)]
     return [
         title_of(study.told),
         _measured(rows),
-        _how(study.scores),
+        _how(study),
         *told,
         *_curves(study),
         *findings(study),
@@ -104,7 +106,6 @@ def _curves(study: StudyFolder) -> list[_Rows | str]:
 
 def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
     best = study.layers[name]
-    seeds = {s.seed for s in study.scores if s.encoder == name and s.seed is not None}
     direct, mapped = (
         study.mean(name, "token_alignment", condition) for condition in ("unaligned", "procrustes")
     )
@@ -114,7 +115,7 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
     kept, near = (study.mean(name, f"{what}_kept", None) for what in ("neighbours", "contexts"))
     return (
         name,
-        str(len(seeds)),
+        str(study.trainings(name)),
         *("-" if one is None else format_value(one.value, 2) for one in (kept, near)),
         format_with_ends(direct, 3, 1),
         format_with_ends(mapped, 3, 1),
@@ -131,7 +132,8 @@ def _frequency(score: Score | None) -> str:
     return "-" if found is None else f"{found:.3f}"
 
 
-def _how(scores: Sequence[Score]) -> str:
+def _how(study: StudyFolder) -> str:
+    scores = study.scores
     n = next((s.n for s in scores if s.quantity == "token_alignment"), None)
     sentences = next(s for s in scores if s.quantity == "precision_at_1" and s.seed is None)
     chance = math.nan if sentences.evidence.chance is None else sentences.evidence.chance
@@ -150,6 +152,6 @@ def _how(scores: Sequence[Score]) -> str:
     )
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
-        f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % over "
-        f"seeds (of sentences: over seeds and sentences). {cut_told(scores)}"
+        f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % "
+        f"{intervals_told(study)}. {cut_told(scores)}"
     ).rstrip()

@@ -16,11 +16,13 @@ from crosslens.report.folders.controlled import (
     title_of,
 )
 from crosslens.report.folders.controlled_findings import (
+    JUDGED,
     KeptOrder,
     anchors_told,
     compared_told,
     cut_told,
     findings,
+    intervals_told,
     kept_order,
     similarity_told,
 )
@@ -158,8 +160,8 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
     return figure(
         numbering,
         "How near two languages came to each other, by condition.",
-        "means over seeds, bands are 95 % intervals (of sentences: over seeds and sentences; of one "
-        "seed there is none); the dotted line is .5, which the positive control must reach",
+        f"means over seeds, bands are 95 % {intervals_told(study)} (curves over tokens have none with "
+        "one seed); the dotted line is .5, which the positive control must reach",
         legend([(style, name) for name, style in styles.items()], sticky=False),
         panels,
     )
@@ -232,12 +234,13 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
         drawn = scatter_panel(
             numbering.panel(), "Tokens until .5 over neighbours kept", when, (horizontal, axis)
         )
-        missing = len(ladder.kept) - len(when)
+        missing = sum(map(math.isinf, ladder.onsets.values()))
         panels.append(panel("When half of the subwords were found", f"{missing} never", drawn))
     return figure(
         numbering,
         "How near two languages came to each other, by how much of the order is kept.",
-        "each point is a condition, the mean over its seeds (of tokens: the median); neighbours and "
+        "each point is a condition, the mean over its seeds (of tokens: the median over those whose "
+        "training is over); neighbours and "
         "contexts kept are numbers of the text and the transformation, known before anything was trained",
         "",
         panels,
@@ -306,6 +309,9 @@ def _conditions(study: StudyFolder) -> str:
     ]
     numbers = {name: printed(study.told, name) for name in study.names}
     is_printed = set(numbers.values()) != {"-"}
+    shared = [f"subword_overlap_{what}" for what in ("types", "tokens")]
+    has_shared = any(study.mean(name, shared[0], None) for name in study.names)
+    head += ["Subwords in common", "of all that occur"] if has_shared else []
     head += [f"{PAPERS[paper]}: {printed_what(paper)}"] if is_printed else []
     rows = []
     for name in study.names:
@@ -314,11 +320,10 @@ def _conditions(study: StudyFolder) -> str:
         direct = study.mean(name, _SUBWORDS, "unaligned")
         by_frequency = None if direct is None else direct.evidence.by_frequency
         learning = study.learning.get(name)
-        seeds = {s.seed for s in study.scores if s.encoder == name and s.seed is not None}
         rows.append(
             [
                 named(name),
-                str(len(seeds)),
+                str(study.trainings(name)),
                 number(study.mean(name, "neighbours_kept", None), 2),
                 number(study.mean(name, "contexts_kept", None), 2),
                 value_cell(direct),
@@ -328,14 +333,21 @@ def _conditions(study: StudyFolder) -> str:
                 value_cell(study.mean(name, _SENTENCES, "unaligned", layer)),
                 "–" if layer is None else str(layer),
                 number(study.mean(name, _CKA, None, layer), 2),
+                *(number(study.mean(name, one, None)) for one in shared if has_shared),
                 *([text(numbers[name])] if is_printed else []),
             ]
         )
+    about_shared = (
+        "Subwords in common: the share of the second language's different subwords, and of all that "
+        "occur, that the first one's text has as well. "
+        if has_shared
+        else ""
+    )
     caption = (
-        "Means over seeds with 95 % intervals. Neighbours kept: the share of neighbouring subwords that "
+        f"Means over seeds; brackets are 95 % {intervals_told(study)}. Neighbours kept: the share of neighbouring subwords that "
         "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
         "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
-        f"and shown on the other. {cut_told(study.scores)}"
+        f"and shown on the other. {about_shared}{cut_told(study.scores)}"
     )
     return table(caption.rstrip(), head, rows)
 
@@ -362,7 +374,7 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         return ""
     entries = [(styles[name], name) for name in study.names]
     key = legend([*entries, (_UNTRAINED, "untrained")], sticky=False)
-    reading = "means over seeds, bands are 95 % intervals"
+    reading = f"means over seeds, bands are 95 % {intervals_told(study)}"
     drawn = figure(numbering, "Layer by layer.", reading, key, panels)
     best = {
         name: study.mean(name, _SENTENCES, "unaligned", one.layer)
@@ -391,10 +403,15 @@ def _different(curves: Iterable[Mapping[int, Score]]) -> list[Mapping[int, Score
 
 def _found(orders: _Orders, counted: str) -> str:
     """The section on the paper's orders."""
+    over = (
+        " Intervals of subwords are over seeds (Welch), of sentences over seeds and sentences."
+        if _verdicts(orders)
+        else ""
+    )
     reading = (
         "Found: the 95 % interval of the difference lies above 0; reversed: below 0; open: it holds "
-        f"0. Subwords: over seeds (Welch); sentences: over seeds and sentences. {counted}"
-    )
+        f"0. {JUDGED}{over} {counted}"
+    ).rstrip()
     return section(
         "orders",
         "What the paper found, and what is found here",

@@ -23,7 +23,15 @@ from crosslens.report.parts.layout import (
     table,
     value_cell,
 )
-from crosslens.report.parts.wording import join, language, named, short_folders, tag, text
+from crosslens.report.parts.wording import (
+    join,
+    language,
+    named,
+    paragraph,
+    short_folders,
+    tag,
+    text,
+)
 from crosslens.report.sections.settings_differ import settings_differ
 from crosslens.score import Score
 
@@ -155,7 +163,10 @@ def _overview(runs: Mapping[str, StudyFolder], names: Sequence[str], numbering: 
         ],
         "P@1 of sentences",
     )
-    reading = "means over seeds, without a map, with 95 % intervals over seeds and sentences"
+    reading = (
+        "means over seeds, without a map, with 95 % intervals over seeds and sentences (of one "
+        "training: over its sentences)"
+    )
     key = legend([(style, pair) for pair, style in styles.items()])
     return figure(
         numbering, "What each condition gives in each pair.", reading, key, [panel("", "", picture)]
@@ -182,9 +193,11 @@ def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
             cells = [_difference(run, name, measure) for run in runs.values()]
             if any(cell != "–" for cell in cells):
                 rows.append([named(name), measure, *cells])
+    if not rows:
+        return paragraph("Differences are told where both sides have two trainings or more.")
     about = (
         "Differences to the positive control of the same study, with 95 % intervals (subwords: Welch's, "
-        "over seeds; sentences: over seeds and sentences)."
+        "over seeds; sentences: over seeds and sentences), where both sides have two trainings or more."
     )
     return table(about, ["Condition", "By", *map(text, runs)], rows)
 

@@ -28,6 +28,7 @@ from crosslens.report.parts.layout import (
 )
 from crosslens.report.parts.wording import decimal, join, language, short_folders, tag, text
 from crosslens.report.sections.settings_differ import settings_differ
+from crosslens.score import QUANTITIES
 from crosslens.stats import mean_interval
 
 __all__ = ["monotrans_runs_page"]
@@ -38,7 +39,6 @@ _PRINTED = {  # variant -> the paper's system
     "noise": "MonoTrans, + noising",
     "adapters": "MonoTrans, + adapters",
 }
-_TASKS = {"xnli": "accuracy", "xquad": "answer_f1"}
 
 _Runs = Mapping[str, Mapping[int, Sequence[Step]]]  # what it is called -> seed -> its trainings
 
@@ -231,15 +231,19 @@ def _learnt(runs: _Runs, target: str) -> str:
 
 def _printed(runs: _Runs) -> str:
     """Averages over languages that the paper prints of these variants: it has no perplexities."""
-    rows = []
-    for variant, system in _PRINTED.items():
-        if variant in runs:
-            cells = [text(variant)]
-            for task, metric in _TASKS.items():
-                found = published(paper="artetxe", task=task, language="mean", metric=metric)
-                cells.append(next((f"{one.value:g}" for one in found if one.system == system), "–"))
-            rows.append(cells)
+    found = {
+        (one.system, one.task, one.metric): f"{one.value:g}"
+        for one in published(paper="artetxe", language="mean")
+        if one.system in _PRINTED.values()
+    }
+    columns = list(dict.fromkeys(key[1:] for key in found))
+    rows = [
+        [text(name), *(found.get((system, *column), "–") for column in columns)]
+        for name, system in _PRINTED.items()
+        if name in runs
+    ]
     if not rows:
         return ""
     about = f"{PAPERS['artetxe']}: averages over languages, zero-shot; it prints no perplexities."
-    return table(about, ["Variant", "XNLI, accuracy", "XQuAD, F1"], rows)
+    head = [f"{text(task)}, {QUANTITIES[metric].label}" for task, metric in columns]
+    return table(about, ["Variant", *head], rows)

@@ -19,9 +19,12 @@ score ``encoder`` names the condition; ``condition`` says how vectors were compa
 import contextlib
 import dataclasses
 import functools
+import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from crosslens.asked import asked_of
 from crosslens.corpus import read_text
@@ -29,16 +32,19 @@ from crosslens.errors import refuse
 from crosslens.files import (
     check_name,
     fingerprint,
+    lock_folder,
     make_folder,
     read_json,
     refuse_begun,
+    write_json,
     write_whole,
 )
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
+from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
 from crosslens.run.trainings.controlled_measures import measure
-from crosslens.score import Score
+from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 
 __all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "placed", "run_controlled"]
@@ -121,7 +127,8 @@ def run_controlled(
     Parameters
     ----------
     texts: name to sentences, as the recipes of the conditions name them.
-    folder: the run's folder; with ``resume`` a stopped run is resumed.
+    folder: the run's folder; with ``resume`` a stopped run is resumed, and one with fewer seeds,
+        finished or not, gets more.
     seeds: how many; the first is that of the recipes.
     device, parallel: see :func:`crosslens.models.training.masked_lm.train`.
     asked: what changes the study, kept for another run.
@@ -139,8 +146,15 @@ def run_controlled(
     with join_world(device, parallel) as world, contextlib.ExitStack() as held:
         with world.together():
             _check_texts(study, texts, seeds)
-            study = _as_begun(study, folder)
-            run = Run(folder, "controlled", _settings(study, texts, seeds), given)
+            study, groups = _as_begun(study, folder), _groups(study, texts)
+            settings = _settings(study, texts, seeds)
+            if (fewer := _with_fewer_seeds(folder, settings)) is not None:
+                if not resume:
+                    refuse_begun(folder)
+                if world.first:
+                    _grow(study, folder, fewer, seeds)
+        with world.together():
+            run = Run(folder, "controlled", settings, given)
             if run.begun and not resume:
                 refuse_begun(folder)
         with world.together():
@@ -167,7 +181,7 @@ def run_controlled(
             train(recipe, where, resume=True, device=device, parallel=parallel)
             with world.together():
                 if world.first:
-                    run.part(part, functools.partial(_measure, study, name, number, folder))
+                    run.part(part, functools.partial(_measure, study, name, number, folder, groups))
         with world.together():
             if world.first:
                 with run.alone():
@@ -185,7 +199,9 @@ def _write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
             write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
 
 
-def _measure(study: ControlledStudy, name: str, number: int, folder: Path) -> list[Score]:
+def _measure(
+    study: ControlledStudy, name: str, number: int, folder: Path, groups: np.ndarray
+) -> list[Score]:
     """What became of one training; nothing is said of one that is there to be beside others."""
     place, condition, readers = folder / "text", study.conditions[name], study.readers(name)
     if len(readers) < 2:
@@ -200,7 +216,15 @@ def _measure(study: ControlledStudy, name: str, number: int, folder: Path) -> li
         return folder / one / f"seed-{seed}", placed(study.conditions[one].recipe, seed, place)
 
     beside = trained(condition.beside) if condition.beside else None
-    return measure(*trained(name), kept, name, beside=beside)
+    return measure(*trained(name), kept, name, beside=beside, groups=groups)
+
+
+def _groups(study: ControlledStudy, texts: Mapping[str, Sequence[str]]) -> np.ndarray:
+    """(n,) which of the kept sentences say the same, in any text that a condition keeps: all
+    conditions are divided alike, so that they can be held against each other."""
+    names = [text for condition in study.conditions.values() for text in condition.kept.values()]
+    sides = [texts[name] for name in dict.fromkeys(["kept", *names])]
+    return groups_of([text_names(normal_texts(side)) for side in sides])
 
 
 def _parts(study: ControlledStudy, seeds: int) -> dict[str, tuple[int, str]]:
@@ -273,11 +297,55 @@ def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
     )
 
 
+def _with_fewer_seeds(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a folder keeps of a run with these settings, but for fewer seeds; None where it holds no
+    such run."""
+    path = folder / "config.json"
+    config = read_json(path, Any) if path.exists() else None
+    there = config.get("settings") if isinstance(config, dict) else None
+    here = json.loads(json.dumps(settings))
+    if not isinstance(there, dict) or {**there, "seeds": here["seeds"]} != here:
+        return None
+    seeds = there.get("seeds")
+    return config if isinstance(seeds, int) and seeds < here["seeds"] else None
+
+
+def _grow(study: ControlledStudy, folder: Path, config: Mapping[str, Any], seeds: int) -> None:
+    """Let a run that was begun with fewer seeds have these. It is as one that was stopped, then, with
+    what is measured of the seeds before.
+
+    Raises
+    ------
+    OutputError: another process works there, which would end with the seeds before.
+    """
+    with lock_folder(folder):
+        _reopen(study, folder, config["settings"])
+        settings, asked = {**config["settings"], "seeds": seeds}, config.get("asked")
+        more = {"asked": {**asked, "seeds": seeds}} if isinstance(asked, dict) else {}
+        write_json(folder / "config.json", {**config, "settings": settings, **more})
+
+
+def _reopen(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -> None:
+    """Make a finished run one that was stopped before its means were there: its parts are written
+    again before the scores go."""
+    run = Run(folder, "controlled", settings)
+    if not run.finished:
+        return
+    scores = list(read_scores(run.scores))
+    for part, (number, name) in _parts(study, settings["seeds"]).items():
+        told = (name, study.conditions[name].recipe.seed + number)
+        mine = [score for score in scores if (score.encoder, score.seed) == told]
+        run.part(part, functools.partial(list, mine))
+    run.scores.unlink()
+
+
 def _settings(
     study: ControlledStudy, texts: Mapping[str, Sequence[str]], seeds: int
 ) -> dict[str, Any]:
-    """What the scores depend on."""
-    return {
+    """What the scores depend on; kept sentences that say the same only where there are any, so that
+    studies of earlier versions, which did not look, are resumed where it makes no difference."""
+    same = repeated(_groups(study, texts))
+    return ({"repeated": same} if same else {}) | {
         "study": study.name,
         "seeds": seeds,
         "texts": {name: fingerprint(list(lines))[:16] for name, lines in texts.items()},

@@ -30,6 +30,7 @@ def measure(
     name: str,
     *,
     beside: tuple[Path, Any] | None = None,
+    groups: np.ndarray | None = None,
 ) -> list[Score]:
     """All measurements of one training.
 
@@ -41,11 +42,14 @@ def measure(
     name: of the condition.
     beside: folder and recipe of the training whose model reads the first language, where this one's
         reads the second alone. Untrained is the second one's encoder then.
+    groups: (n,) which of the kept sentences say the same (:mod:`crosslens.run.repeats`): these are on
+        one side of the division. None: no two do.
 
     Returns
     -------
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
-    of subwords where the languages have ids of their own; overlap of the texts' subwords; which
+    of subwords where the languages have ids of their own; overlap of the texts' subwords where one
+    model reads both; which
     share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
     the second language is derived; how many words are replaced where there are extra anchors; how
     many kept sentences are cut.
@@ -57,7 +61,7 @@ def measure(
     model, vocabularies = _trained(run, recipe)
     common = {"encoder": name, "seed": recipe.seed}
     n = len(next(iter(kept.values())))
-    split = make_split(n, 0.5, 0)  # the same for all conditions and seeds
+    split = make_split(n, 0.5, 0, groups)  # the same for all conditions and seeds
     scores = []
     for one, condition in ((model, None), (build_model(recipe, vocabularies), "random_encoder")):
         mine = {language: kept[language] for language in recipe.languages}
@@ -75,11 +79,12 @@ def measure(
         ]
     fields = {**common, "source": x.language, "target": y.language}
     scores.append(Score(**fields, quantity="sentences_cut", value=float(cut.mean()), n=n))
-    counts = _counts(run, recipe, vocabularies)
-    if recipe.vocabulary.copies and vocabularies.mode != "union":
-        scores += _token_scores(model, vocabularies, counts, fields)
-    if recipe.vocabulary.copies:
-        scores += _overlap_scores(counts, fields)
+    if len(recipe.languages) == 2:
+        counts, by_id = _counts(run, recipe, vocabularies)
+        is_copy = bool(recipe.vocabulary.copies)
+        if is_copy and vocabularies.mode != "union":
+            scores += _token_scores(model, vocabularies, counts, fields)
+        scores += _overlap_scores(counts if is_copy else by_id, fields)
     if recipe.anchors.dictionary:
         told = read_json(run / "anchors.json", dict[str, Any])
         details = {"of_known": told["of_known"]}
@@ -149,21 +154,28 @@ def _activations(
     return found, cut
 
 
-def _counts(run: Path, recipe: Any, vocabularies: Any) -> dict[str, np.ndarray]:
-    """Language to (ids,) how often each subword of its tokeniser occurs in its text, held-out
-    sentences among them."""
+def _counts(
+    run: Path, recipe: Any, vocabularies: Any
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Language to how often each subword of its tokeniser occurs in its text, held-out sentences
+    among them; and to how often each id of the model does, special tokens aside: (ids,) each."""
     from crosslens.models.text.token_files import open_tokens
+    from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 
-    counts = {}
-    for language in recipe.languages:
-        table = vocabularies.tables[language]
-        sums = np.zeros(int(table.max()) + 1, np.int64)
+    special, counts, by_id = len(SPECIAL_TOKENS), {}, {}
+    size = max(vocabularies.sizes.values())
+    for place, language in enumerate(recipe.languages):
+        sums = np.zeros(size, np.int64)
         for source in recipe.sources:
             if language in source.texts:
                 file = open_tokens(run / "tokens" / f"{source.name}.{language}")
-                sums += np.bincount(file.ids, minlength=len(sums))[: len(sums)]
-        counts[language] = sums[table]
-    return counts
+                sums += np.bincount(file.ids, minlength=size)
+        counts[language] = sums[vocabularies.tables[language]]
+        # where ids are not shared, the same number is another subword in each language
+        apart = 0 if vocabularies.shared_ids else place * size
+        by_id[language] = np.zeros(len(recipe.languages) * size, np.int64)
+        by_id[language][apart : apart + size - special] = sums[special:]
+    return counts, by_id
 
 
 def _token_scores(
@@ -210,7 +222,8 @@ def _token_scores(
 
 def _overlap_scores(counts: Mapping[str, np.ndarray], fields: Mapping[str, Any]) -> list[Score]:
     """Which share of the second language's subwords, and of their occurrences, the first one's text
-    has too (Wu & Dredze 2019, § 5.5), before they get ids of their own."""
+    has too (Wu & Dredze 2019, § 5.5): of a copy before they get ids of their own, of natural
+    languages by the ids of the model."""
     first, second = counts[fields["source"]] > 0, counts[fields["target"]]
     both = first & (second > 0)
     values = (both.sum() / (second > 0).sum(), second[both].sum() / second.sum())

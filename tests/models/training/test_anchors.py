@@ -2,6 +2,7 @@
 is the undisturbed one."""
 
 import dataclasses
+import gzip
 import json
 
 import numpy as np
@@ -10,10 +11,12 @@ from toy_texts import _OTHER, _WORDS, prepared, toy_recipe, weights, write_lines
 
 from crosslens.errors import InputError
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
+from crosslens.models.training import anchors
 from crosslens.models.training.anchors import Anchors, check_direction
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, resolve, with_overrides
+from crosslens.readers.dictionary import read_dictionary
 from crosslens.recipes import load_recipe
 
 PAIRS = dict(zip(_WORDS, _OTHER, strict=True))
@@ -99,7 +102,7 @@ def test_no_batch_exceeds_the_limit_and_the_rate_is_realised(tmp_path, units):
 def test_a_row_never_grows_beyond_its_room(tmp_path):
     """Translations of many subwords: of whole sentences those are not made that there is no room
     for."""
-    long = [(word, "zonzeerood") for word in _WORDS]
+    long = [(word, "zonzeerood") for word in _WORDS] + [("sun", "zon")]
     recipe = recipe_with(tmp_path, long, units="sentences", rate=1.0, most=1.0)
     recipe = dataclasses.replace(recipe, max_length=14)
     batches = MaskedBatches(*prepared(recipe, tmp_path / "run"))
@@ -192,6 +195,74 @@ def test_a_dictionary_of_the_other_direction_is_refused():
     with pytest.raises(InputError, match="0 and 0 of 3 .*, 3 and 3 the other way round; exchange"):
         check_direction(turned, ("eng", "fra"), english, french)
     check_direction([("a", "a"), *pairs[:1]], ("eng", "fra"), english, french)  # the same both ways
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What is remarked."""
+    remarks = []
+    monkeypatch.setattr(anchors, "say", remarks.append)
+    return remarks
+
+
+def test_a_dictionary_of_another_language_is_refused_or_said(said):
+    """None of its translations stands in the text, or by accident a few do."""
+    english = [" ".join(f"w{i}" for i in range(100))]
+    french, german = ([(f"w{i}", f"{code}{i}") for i in range(100)] for code in ("f", "d"))
+    text = [" ".join(word for _, word in french)]
+    check_direction(french, ("eng", "fra"), english, text)
+    with pytest.raises(InputError) as refused:
+        check_direction(german, ("eng", "fra"), english, text)
+    assert (
+        "anchors.dictionary: expected translations that stand in the text of fra, got none of "
+        in (str(refused.value))
+    )
+    assert "none of those of 100 words of eng; " in str(refused.value)
+    same = [("Ada", "Ada"), ("Bo", "Bo")]  # names tell nothing
+    with pytest.raises(InputError, match="expected translations that stand in the text of fra"):
+        check_direction([*german, *same], ("eng", "fra"), [*english, "Ada Bo"], [*text, "Ada Bo"])
+    assert said == []
+    check_direction(german, ("eng", "fra"), english, [*text, "d1 d2"])
+    told = "anchors.dictionary: 100 words of eng are known, of 2 a translation stands in the text of fra"
+    assert said == [f"{told}: is it a dictionary of fra?"]
+    check_direction(same, ("eng", "eng-x"), ["Ada Bo"], ["Ada Bo"])  # anchors of a copy
+    check_direction(german[:19], ("eng", "fra"), english, [*text, "d1"])  # too few to say anything
+    wide = [(f"w{i}", f"bon {word}") for i, (_, word) in enumerate(french)]
+    check_direction(wide, ("eng", "fra"), english, [*text, "bon"])  # translations of two words
+    assert len(said) == 1
+
+
+def test_of_words_without_spaces_between_nothing_is_said(said):
+    english, chinese = ["a cat sees a dog"], ["猫看狗。", "狗看猫。"]
+    check_direction([("cat", "猫"), ("dog", "狗")], ("eng", "cmn"), english, chinese)
+    assert said == []
+    french = ["Un chat voit un chien."]
+    with pytest.raises(InputError, match="expected translations that stand in the text of fra"):
+        check_direction([("cat", "猫"), ("dog", "狗")], ("eng", "fra"), english, french)
+
+
+@pytest.mark.parametrize("code", ["fr", "de", "ru"])
+def test_real_dictionaries_pass_and_those_of_other_languages_are_said(shared_data, code, said):
+    """Verses of a Bible: of the words that a dictionary of its language knows more than half have a
+    translation in them, of another one's 2 % or fewer."""
+    names = {"fr": "fr.LSG1910", "de": "de.ELB1932", "ru": "ru.SYNOD1876"}
+    english, verses = (
+        [
+            line.partition("\t")[2]
+            for line in gzip.open(
+                shared_data / "text" / f"bible.{name}.tsv.gz", "rt", encoding="utf-8"
+            )
+        ][:5000]
+        for name in ("en.WEB2000", names[code])
+    )
+    for other in names:
+        pairs = read_dictionary(shared_data / "dictionaries" / f"en-{other}.0-5000.txt").pairs
+        try:
+            check_direction(pairs, ("eng", code), english, verses)
+        except InputError as error:
+            said.append(str(error))
+        assert bool(said) == (other != code)
+        said.clear()
 
 
 def test_a_dictionary_without_a_known_word_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Controlled studies from end to end, small: all conditions and seeds from one command, stopped,
 resumed, measured as a study measures, and what is said of them at the end."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -19,12 +20,13 @@ from crosslens.corpus import read_text
 from crosslens.derive.registry import transformation
 from crosslens.derive.reorderings import neighbours_kept
 from crosslens.errors import InputError, OutputError, StoreError
+from crosslens.files import lock_folder
 from crosslens.front.calls import train, training_recipes
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.token_files import open_tokens
 from crosslens.models.text.vocabularies import load_vocabularies
 from crosslens.models.training.estimate import estimate
-from crosslens.models.training.settings import resolve
+from crosslens.models.training.settings import TrainRecipe, from_dict, resolve
 from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
@@ -38,9 +40,12 @@ from crosslens.report.folders.controlled_findings import (
     welch,
 )
 from crosslens.report.folders.controlled_summary import summary
+from crosslens.run.measures import make_split
+from crosslens.run.repeats import groups_of
 from crosslens.run.study import Study, run_study
 from crosslens.run.trainings import controlled as run_module
-from crosslens.run.trainings.controlled import expected_cost, run_controlled
+from crosslens.run.trainings.controlled import Condition, expected_cost, run_controlled
+from crosslens.run.trainings.controlled_measures import measure
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
 from crosslens.seed_means import hits_of, means
@@ -145,6 +150,18 @@ def test_the_papers_size_is_what_they_print():
             assert (shape.layers, shape.hidden_size, recipe.vocabulary.size) == (8, wide, 40_000)
             assert (recipe.steps, recipe.batch_tokens, by.peak_rate) == (steps, tokens, rate)
             assert resolve(recipe).masking.rate == 0.15
+            # § 2.1 of Conneau et al.: the best by English dev perplexity
+            assert recipe.select == ("eng" if name.startswith("conneau") else "last")
+    cka = {"scale": "paper", "data": "x", "paraphrase": "y", "pair": "fra:z"}
+    chosen = {name: one.select for name, one in training_recipes("conneau-cka", cka).items()}
+    assert chosen == {
+        "english": "eng",
+        "bilingual-paraphrase": "eng",
+        "monolingual-paraphrase": "eng-x",
+        "bilingual-fra": "eng",
+        "monolingual-fra": "fra",
+    }
+    assert training_recipes("conneau-sharing", {"data": "x"})["default"].select == "last"
     few = training_recipes("conneau-anchors", {"scale": "paper", "tokens": 1e9, "data": "x"})
     assert {(one.steps, one.optimisation.warmup) for one in few.values()} == {(5086, 1271)}
 
@@ -278,8 +295,67 @@ def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path
         for one in (folder, finished)
     )
     assert first == both
-    with pytest.raises(OutputError, match="got other ones .seeds: 1 there, 3 here."):
-        run_controlled(study, texts, folder, seeds=3, resume=True)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_study_that_is_resumed_may_have_more_seeds(scored, tmp_path, monkeypatch):
+    """What there is stays, the means are over all, and fewer are refused; of a finished study as of
+    one that was stopped."""
+    study, texts = one_condition(tmp_path)
+    trained = []
+
+    def train(recipe, where, **how):
+        trained.append(recipe.seed)
+
+    def measured(run, recipe, kept, name, **more):
+        values = {"token_alignment": 0.2 + 0.1 * recipe.seed, "neighbours_kept": 1.0}
+        return [
+            Score(quantity=quantity, value=value, n=9, encoder=name, seed=recipe.seed)
+            for quantity, value in values.items()
+        ]
+
+    monkeypatch.setattr("crosslens.models.training.masked_lm.train", train)
+    monkeypatch.setattr(run_module, "measure", measured)
+    folder = tmp_path / "run"
+    asked = {"settings": {"tokens": 5}}
+    run_controlled(study, texts, folder, seeds=2, asked=asked)
+    before = (folder / "scores.jsonl").read_text()
+    if not scored:  # as if it had been stopped before the means were there
+        told = json.loads((folder / "config.json").read_text())
+        run_module._reopen(study, folder, told["settings"])
+        assert not (folder / "scores.jsonl").exists()
+        assert [s.seed for s in measured_so_far(folder)] == [0, 0, 1, 1, None, None]
+    with pytest.raises(OutputError, match="add --resume to continue it"):
+        run_controlled(study, texts, folder, seeds=3)
+    with pytest.raises(
+        OutputError, match="got other ones .conditions.transliteration.recipe.steps"
+    ):
+        longer = dataclasses.replace(study.conditions["transliteration"].recipe, steps=9)
+        other = {"transliteration": Condition(recipe=longer)}
+        changed = dataclasses.replace(study, conditions=other)
+        run_controlled(changed, texts, folder, seeds=3, resume=True)
+    assert trained == [0, 1]
+    run_controlled(study, texts, folder, seeds=3, resume=True, asked=asked)
+    assert trained == [0, 1, 2]
+    scores = list(read_scores(folder / "scores.jsonl"))
+    assert [s.as_json() for s in scores[:4]] == before.splitlines()[:4]
+    assert [s.seed for s in scores] == [0, 0, 1, 1, 2, 2, None, None]
+    assert scores[-2].value == pytest.approx(0.3) and scores[-2].details["seeds"] == [0, 1, 2]
+    told = json.loads((folder / "config.json").read_text())
+    assert (told["settings"]["seeds"], told["asked"]["seeds"]) == (3, 3)
+    assert not (folder / "parts").exists()
+    with pytest.raises(OutputError, match="got other ones .seeds: 3 there, 2 here."):
+        run_controlled(study, texts, folder, seeds=2, resume=True)
+    with lock_folder(folder, shared=True), pytest.raises(OutputError, match="nobody else"):
+        run_controlled(study, texts, folder, seeds=4, resume=True)
+    assert json.loads((folder / "config.json").read_text()) == told
+
+
+def one_condition(folder):
+    """A study of one condition, and its texts."""
+    data = folder / "data.txt"
+    data.write_text("".join(line + "\n" for line in sentences(300)))
+    return made("eng-translit", {**SMALL, "data": str(data)})
 
 
 def test_a_folder_keeps_the_names_that_its_conditions_had(settings, tmp_path):
@@ -448,9 +524,45 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     assert "says nothing" in summary(tmp_path)[-1]
 
 
-def learnt(folder, name, curves, end=4):
+@pytest.mark.parametrize("seeds", [(1, 1), (2, 1), (1, 2)])
+def test_with_one_training_on_a_side_no_order_is_judged(tmp_path, seeds):
+    """The sentences of one training say nothing of another one."""
+    scores = [
+        *toy_scores("parallel", [0.8, 0.82], 45, seeds[0]),
+        *toy_scores("same", [0.3, 0.32], 20, seeds[1]),
+    ]
+    scores += means(scores)
+    study_of(tmp_path, scores, ("parallel", "same"), order=[["parallel"], ["same"]])
+    study = load_study(tmp_path)
+    assert differences(scores, "parallel", "same", study.layers) == {}
+    _, rows, how, found, *others = summary(tmp_path)
+    assert found[1] == ("parallel > same", "-", "-", "-", "-")
+    assert not any(part.startswith("comparison") for part in others)
+    assert others[-1].startswith("An order is judged where both sides have two trainings or more")
+    page = write_report(tmp_path).read_text()
+    single = [name for name, n in zip(("parallel", "same"), seeds, strict=True) if n == 1]
+    if len(single) == 2:
+        told = "over the subwords, or sentences, of one training, and say nothing of other seeds"
+        assert "over seeds" not in how.partition("Brackets")[2]
+        assert "over seeds and sentences" not in page
+    else:
+        told = f"of {single[0]} over the subwords, or sentences, of one training"
+    assert told in how and page.count(told) >= 3
+    assert "none can be told yet" in page and "where both sides have two trainings or more" in page
+
+
+def study_of(folder, scores, names, **more):
+    """A finished study of made-up scores."""
+    told = {"name": "deshpande-corpora", "question": "?", "paper": "deshpande", "order": []}
+    told |= {"control": names[0], "published": dict.fromkeys(names, "")} | more
+    (folder / "config.json").write_text(json.dumps({"kind": "controlled", "study": told}))
+    lines = "".join(score.as_json() + "\n" for score in scores)
+    (folder / "scores.jsonl").write_text(lines)
+
+
+def learnt(folder, name, curves, first=0):
     """Logs of trainings: for each seed, P@1 of subwords in both directions after each million."""
-    for seed, curve in enumerate(curves):
+    for seed, curve in enumerate(curves, first):
         (folder / name / f"seed-{seed}").mkdir(parents=True)
         lines = [{"step": 1, "tokens": 5e5, "loss": 3.0}]
         for step, value in enumerate(curve, 1):
@@ -494,7 +606,7 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
     assert [study.learning[name].reached() for name in names] == [
         "2.3 M [1.6, 3.1]",  # 2.5, 2.0, 2.5 M
         "1 of 2 seeds, at 3.7 M",
-        "not by 1.0 M",
+        "not by 1.0 M (1 seed is under way)",
     ]
     page = write_report(tmp_path).read_text()
     assert "0.810" in page and "[0.785, 0.835]" in page and "2.3 M [1.6, 3.1]" in page
@@ -507,6 +619,30 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
         for part in (tmp_path / "parts").iterdir():
             part.unlink()
         write_report(tmp_path)
+
+
+def test_seeds_that_are_under_way_are_not_counted_as_if_they_never_got_there(tmp_path):
+    scores = [s for name in "abc" for s in toy_scores(name, [0.5], 10, 1)]
+    study_of(tmp_path, [*scores, *means(scores)], "abc")
+    config = json.loads((tmp_path / "config.json").read_text())
+    recipe = {"steps": 40, "batch_tokens": 1e5}
+    config["settings"] = {"conditions": {name: {"recipe": recipe} for name in "abc"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    learnt(tmp_path, "a", [[0.1, 0.3, 0.6, 0.8], [0.1, 0.2], [0.1, 0.7]])
+    learnt(tmp_path, "b", [[0.1, 0.1, 0.1, 0.1], [0.1, 0.1], [0.1]])
+    learnt(tmp_path, "c", [[0.1, 0.6, 0.6, 0.6], [0.1, 0.2, 0.2, 0.2], [0.1]])
+    (tmp_path / "b" / "seed-2" / "model").mkdir()  # stopped early: nothing improved any more
+    (tmp_path / "b" / "seed-2" / "model" / "config.json").write_text("{}")
+    learning = load_study(tmp_path).learning
+    assert {name: sorted(one.ended) for name, one in learning.items()} == {
+        "a": [0],
+        "b": [0, 2],
+        "c": [0, 1],
+    }
+    _, *interval = mean_interval(np.array([2 + 2 / 3, 1 + 2 / 3]))
+    assert learning["a"].reached() == f"2.2 M [0.0, {interval[1]:.1f}] (1 seed is under way)"
+    assert learning["b"].reached() == "not by 4.0 M (1 seed is under way)"
+    assert learning["c"].reached() == "1 of 2 seeds, at 1.8 M (1 seed is under way)"
 
 
 def test_a_study_may_have_any_number_of_named_conditions():
@@ -545,7 +681,7 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
         "control": names[0],
         "published": dict.fromkeys(names, ""),
     }
-    recipe = {"steps": 40, "batch_tokens": 1e5, "encoder": {"layers": 2, "hidden_size": 64}}
+    recipe = {"steps": 30, "batch_tokens": 1e5, "encoder": {"layers": 2, "hidden_size": 64}}
     settings = {"seeds": 3, "conditions": {name: {"recipe": recipe} for name in names}}
     config = {"kind": "controlled", "study": told, "settings": settings}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -563,6 +699,12 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     assert ladder.onset_correlation(ladder.kept)[0] == pytest.approx(spearmanr(kept, onsets)[0])
     assert sum(map(np.isinf, ladder.onsets.values())) == 5
     assert "3 of them are below 0.05" in ladder.told() and "5 did not get there" in ladder.told()
+    for name in names:  # two more seeds of each that have only begun
+        learnt(tmp_path, name, [[0.1], [0.1]], first=2)
+    begun = kept_order(load_study(tmp_path))
+    assert begun.onsets == ladder.onsets and begun.under_way == 18 and ladder.under_way == 0
+    assert "; 18 seeds that are under way are left out." in begun.told()
+    assert "under way" not in ladder.told()
     page = write_report(tmp_path).read_text()
     assert "neighbours kept" in page and "5 never" in page and page.count("<svg") == 3
     assert np.isnan(ladder.correlation(dict([*ladder.kept.items()][:7]))).all()
@@ -573,15 +715,17 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     )
 
 
+def dutch(line):
+    """Words of another language; one is the same in both."""
+    return " ".join(word if word == "in" else f"{word}o" for word in line.split())
+
+
 @pytest.fixture(scope="module")
 def natural(settings, tmp_path_factory):
     """What a study of a natural pair is asked: the other language has words of its own, some of them
     in a dictionary."""
     folder = tmp_path_factory.mktemp("pair")
-    lines = [
-        " ".join(f"{word}o" for word in line.split())
-        for line in open(settings["data"], encoding="utf-8").read().splitlines()
-    ]
+    lines = [dutch(line) for line in Path(settings["data"]).read_text().splitlines()]
     (folder / "nld.txt").write_text("".join(line + "\n" for line in lines))
     (folder / "words.txt").write_text("cat cato\ndog dogo\nruns runso\n")
     own = {name: value for name, value in settings.items() if name not in ("other", "syntax")}
@@ -662,11 +806,13 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
         "debiased_linear_cka",
         "words_replaced",
         "sentences_cut",
+        "subword_overlap_types",
+        "subword_overlap_tokens",
     }
     assert {(s.source, s.target) for s in scores} == {("eng", "nld"), ("nld", "eng")}
     kept = [(run / "text" / f"kept{side}.txt").read_text().splitlines() for side in ("", "-pair")]
     assert len(kept[0]) == KEPT
-    assert [" ".join(f"{w}o" for w in line.split()) for line in kept[0]] == kept[1]
+    assert [*map(dutch, kept[0])] == kept[1]
     told = json.loads((run / "extra" / "seed-0" / "anchors.json").read_text())
     assert 0 < told["of_words"] <= 0.15
     asked = json.loads((run / "config.json").read_text())["asked"]["settings"]
@@ -692,6 +838,8 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
         cut = [max(lengths) > most for lengths in zip(*sides, strict=True)]
         (told,) = [s for s in scores if (s.encoder, s.quantity) == (name, "sentences_cut")]
         assert (told.value, told.n) == (sum(cut) / KEPT, KEPT) and sum(cut) < KEPT
+    _check_overlaps(run, scores, ("none", "default-anchors", "default", "extra"), page)
+    _check_split(run, "none")
     share = max(s.value for s in scores if s.quantity == "sentences_cut")
     assert share > 0
     worst = next(s.encoder for s in scores if (s.quantity, s.value) == ("sentences_cut", share))
@@ -701,6 +849,69 @@ def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
     assert "Default anchors" not in page  # as we call them
     recipes = training_recipes("conneau-anchors", natural)
     assert recipes["extra"].vocabulary == recipes["default"].vocabulary  # one, as the paper's
+
+
+def _check_overlaps(run, scores, names, page):
+    """By the subwords that have one id: counted as text, a subword a word; of languages without
+    anchors there is none."""
+    for name in names:
+        place = run / name / "seed-0"
+        vocabularies, texts = load_vocabularies(place / "tokenizer"), {}
+        for language in ("eng", "nld"):
+            pieces = vocabularies.pieces(language)
+            ids = open_tokens(place / "tokens" / f"text.{language}").ids
+            mine = "" if name != "none" else f"{language}:"
+            texts[language] = collections.Counter(mine + pieces[i] for i in ids.tolist() if i > 4)
+        english, dutch = texts["eng"], texts["nld"]
+        both = [one for one in dutch if one in english]
+        wanted = {
+            "subword_overlap_types": (len(both) / len(dutch), len(dutch)),
+            "subword_overlap_tokens": (
+                sum(dutch[one] for one in both) / dutch.total(),
+                dutch.total(),
+            ),
+        }
+        for quantity, told in wanted.items():
+            (found,) = [s for s in scores if (s.encoder, s.quantity) == (name, quantity)]
+            assert (found.value, found.n) == (pytest.approx(told[0]), told[1])
+    shares = {s.encoder: s.value for s in scores if s.quantity == "subword_overlap_tokens"}
+    assert shares["none"] == 0 < min(shares["default-anchors"], shares["default"])
+    (sentence,) = [part for part in summary(run) if str(part).startswith("Of the subwords of ")]
+    assert f"({100 * shares['default']:.1f} % of all that occur) in default, extra" in sentence
+    assert "0.0 % (0.0 % of all that occur) in none; " in sentence
+    assert "Subwords in common" in page and "of all that occur" in page
+
+
+def test_kept_sentences_that_repeat_on_any_side_are_together_in_all_conditions(natural, tmp_path):
+    lines = Path(natural["data"]).read_text().splitlines()
+    (tmp_path / "so.txt").write_text("".join(f"{line} so\n" for line in lines))
+    asked = {key: natural[key] for key in ("data", "pair")}
+    asked |= {"paraphrase": str(tmp_path / "so.txt")}
+    study, texts = made("conneau-cka", asked)
+    texts["kept-pair"][1], texts["kept-paraphrase"][3] = "een  kat", texts["kept-paraphrase"][2]
+    texts["kept-pair"][0] = "een kat"
+    groups = run_module._groups(study, texts)
+    assert groups.tolist()[:5] == [0, 0, 1, 1, 2] and groups.max() == KEPT - 3
+    assert run_module._settings(study, texts, 1)["repeated"] == 4
+    alone = {**texts, "kept-pair": texts["kept"], "kept-paraphrase": texts["kept"]}
+    assert "repeated" not in run_module._settings(study, alone, 1)
+
+
+def _check_split(run, name):
+    """Translations that come twice are on one side of the division, whatever the other side says."""
+    study = json.loads((run / "config.json").read_text())["settings"]["conditions"][name]
+    recipe = from_dict(TrainRecipe, study["recipe"])
+    kept = {language: read_text(str(run / "text" / f"kept{side}.txt"), language)
+            for language, side in (("eng", ""), ("nld", "-pair"))}  # fmt: skip
+    half = [kept["nld"].sentences[i // 2] for i in range(KEPT)]
+    kept["nld"] = dataclasses.replace(kept["nld"], sentences=half)
+    groups = groups_of([kept["eng"].sentences, half])
+    placed = run_module.placed(recipe, recipe.seed, run / "text")
+    found = measure(run / name / "seed-0", placed, kept, name, groups=groups)
+    split = make_split(KEPT, 0.5, 0, groups)
+    rows = [s for s in found if (s.details or {}).get("part") == "held_out"]
+    assert rows and {s.n for s in rows} == {len(split.held_out)}
+    assert not set(groups[split.held_out]) & set(groups[split.train])
 
 
 def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
@@ -726,6 +937,8 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
         ("conneau-sharing", {}, "dictionary: expected none with conneau-sharing"),
         ("conneau-anchors", {"pair": "fra.txt"}, "pair: expected LANGUAGE:FILE"),
         ("conneau-anchors", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
+        ("conneau-anchors", {"pair": "en:x"}, "pair: expected LANGUAGE:FILE, another one"),
+        ("conneau-anchors", {"pair": "eng-x:x"}, "pair: expected LANGUAGE:FILE, another one"),
         ("conneau-anchors", {"pair": "../x:y"}, "pair: expected a name of letters"),
         ("conneau-anchors", {"pair": None}, "dictionary: expected none without pair"),
         ("conneau-anchors", {"pair": "nld:short"}, "pair: expected 700 lines, as data has, got 9"),
@@ -768,6 +981,12 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
     [
         ("eng-invertion", {}, "did you mean inversion"),
         ("eng-inversion,inversion", {}, "conditions that differ, got inversion twice"),
+        (
+            "eng-translit+inversion,inversion+translit",
+            {},
+            "that differ, got inversion.transliteration, the language of transliteration.inversion",
+        ),
+        ("eng-translit,identity+translit", {}, "the language of transliteration; leave one of "),
         ("eng-token-hop", {}, "transformations of the order of subwords"),
         ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
         ("deshpande-pairs", {"scale": "big"}, "scale: expected small or paper, got 'big'"),
@@ -780,6 +999,21 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
         ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 256 up, got 10"),
         ("deshpande-pairs", {"sharing": "sep=all"}, "sharing: expected what the conditions of"),
         ("deshpande-pairs", {"anchors.rate": 0.2}, "anchors.rate: expected what the conditions"),
+        (
+            "deshpande-pairs",
+            {"seeds": 5},
+            "seeds: expected none among the settings, got 5; give --s",
+        ),
+        *(
+            (name, {key: value}, f"{key}: expected what the conditions of the study leave open")
+            for name in ("deshpande-pairs", "deshpande-corpora", "conneau-sharing")
+            for key, value in (("vocabulary.mode", "union"), ("vocabulary.copies", {}))
+        ),
+        (
+            "deshpande-pairs",
+            {"steps": 5},
+            "steps: expected none beside tokens, got 5; leave one of",
+        ),
         ("deshpande-corpora", {"other": ""}, "other: expected a file, a sentence per line, got n"),
         (
             "deshpande-pairs",
