@@ -432,15 +432,18 @@ def _train_study(
     parallel: str,
 ) -> Run:
     from crosslens.recipes.controlled import asked_anywhere, controlled_study, study_texts
-    from crosslens.run.trainings.controlled import run_controlled
+    from crosslens.run.trainings.controlled import run_controlled, seeds_of
 
-    study, many = controlled_study(name, settings), seeds or before or 3
+    study = controlled_study(name, settings)
     texts = study_texts(study, settings)
+    place = Path(out or f"runs/{next(iter(study.conditions.values())).recipe.name}")
+    if seeds is None:  # a run that is resumed keeps its own, unless others are asked for
+        seeds = before or (seeds_of(place) if resume else None) or 3
     folder = run_controlled(
         study,
         texts,
-        out or f"runs/{next(iter(study.conditions.values())).recipe.name}",
-        seeds=many if seeds is None else seeds,
+        place,
+        seeds=seeds,
         resume=resume,
         device=device,
         parallel=parallel,

@@ -107,6 +107,12 @@ class EncoderConfig:
             refuse("encoder.adapter_norms", "false without adapters", "true", remedy)
 
     @property
+    def trained_segments(self) -> int:
+        """How many segments there are to read pairs with: without next sentences all text has the
+        first, and the others stay as they were sampled."""
+        return self.segments if self.next_sentence else min(self.segments, 1)
+
+    @property
     def token_size(self) -> int:
         """The width of the token embeddings.
 

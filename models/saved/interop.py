@@ -278,7 +278,7 @@ def export_model(
         folder / "model.safetensors",
         save({k: v.to(dtype).contiguous() for k, v in theirs.items()}, metadata={"format": "pt"}),
     )
-    save_tokenizer(with_segments(tokenizer, config.segments), folder, config.max_positions)
+    save_tokenizer(with_segments(tokenizer, config.trained_segments), folder, config.max_positions)
     described = {
         **_describe(config, family),
         "vocab_size": size,

@@ -83,7 +83,7 @@ class NativeEncoder:
                 refuse(f"encoder {name}", expected, got, "restore the folder")
         self._tokenizers = {
             one: with_special_tokens(
-                with_segments(vocabularies.tokenizers[one], model.config.segments)
+                with_segments(vocabularies.tokenizers[one], model.config.trained_segments)
             )
             for one in model.languages
         }

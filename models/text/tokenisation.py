@@ -185,8 +185,9 @@ def _template(tokenizer: Tokenizer, second: int) -> processors.TemplateProcessin
 
 
 def with_segments(tokenizer: Tokenizer, segments: int) -> Tokenizer:
-    """A tokeniser of :func:`train_tokenizer` as an encoder with that many segments reads pairs: the
-    second sentence of a pair has segment 1 where there are two or more, as in BERT, and 0 where not.
+    """A tokeniser of :func:`train_tokenizer` as an encoder that was trained with that many segments
+    reads pairs: the second sentence of a pair has segment 1 where there are two or more, as in BERT,
+    and 0 where not.
 
     >>> tokenizer = train_tokenizer({"eng": ["a cat sat"] * 50}, Vocabulary(size=30, sentences=50))
     >>> [with_segments(tokenizer, n).encode("a", "a").type_ids for n in (0, 2)]

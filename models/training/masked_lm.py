@@ -87,13 +87,13 @@ from crosslens.progress import say
 
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "prepare", "train"]
 
-# settings that no weight depends on (see _settings)
 # what there is of a run before its first checkpoint
 _MADE = (
     *("config.json", "data.json", "sharing.json", "anchors.json", "log.jsonl"),
     *("tokenizer", "tokens", "tensorboard"),
 )
 _COUNTED_BATCHES = 200  # batches whose replaced words are counted before the training
+# settings that no weight depends on (see _settings)
 _WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}
 
 

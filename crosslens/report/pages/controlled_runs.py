@@ -193,6 +193,8 @@ def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
             cells = [_difference(run, name, measure) for run in runs.values()]
             if any(cell != "–" for cell in cells):
                 rows.append([named(name), measure, *cells])
+    if not any(run.told["control"] for run in runs.values()):
+        return paragraph("None of these studies has a positive control.")
     if not rows:
         return paragraph("Differences are told where both sides have two trainings or more.")
     about = (

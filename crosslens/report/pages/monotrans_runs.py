@@ -1,6 +1,7 @@
 """One page for several MonoTrans runs: how each variant learns a language in step 2, over seeds."""
 
 import collections
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,15 +59,18 @@ def monotrans_runs_page(folders: Sequence[str | Path]) -> str:
     paths = [Path(folder) for folder in folders]
     read = [finished_run(path, "monotrans", "train monotrans") for path in paths]
     asked = [as_table(as_table(config.get("asked")).get("settings")) for config, _ in read]
-    trainings = [steps_of(path, scores) for path, (_, scores) in zip(paths, read, strict=True)]
+    trainings = [
+        _taken(steps_of(path, scores), as_table(config.get("chosen")))
+        for path, (config, scores) in zip(paths, read, strict=True)
+    ]
     seeds = [steps[0].learnt.seed or 0 for steps in trainings]
     names = _names(paths, asked, seeds)
     runs = dict[str, dict[int, Sequence[Step]]]()
     for name, seed, steps in zip(names, seeds, trainings, strict=True):
         runs.setdefault(name, {})[seed] = steps
     targets = _targets(runs)
-    if not any(sum(_has(steps, one) for steps in runs.values()) > 1 for one in targets):
-        expected = "runs of one variant or more that learn one target language"
+    if not any(sum(len(_of(seeds, one)) for seeds in runs.values()) > 1 for one in targets):
+        expected = "runs that learn one target language"
         refuse("report", expected, join([str(path) for path in paths]), "draw each run's own page")
     source = next(iter(next(iter(runs.values())).values()))[0].language
     title = f"MonoTrans, {language(source)} to {join([language(one) for one in targets])}"
@@ -84,6 +88,7 @@ def monotrans_runs_page(folders: Sequence[str | Path]) -> str:
                 [
                     "Perplexities of languages with vocabularies of their own cannot be compared.",
                     *_differ(runs, asked, names),
+                    *_lost([config for config, _ in read], paths, trainings),
                 ],
                 [],
                 "Nothing was measured in these runs.",
@@ -104,14 +109,42 @@ def monotrans_runs_page(folders: Sequence[str | Path]) -> str:
     return document(title, parts)
 
 
+def _taken(steps: Sequence[Step], chosen: Mapping[str, Any]) -> list[Step]:
+    """Step 1, and of each target the training that went into the model: repeats of step 2 under one
+    body are no runs of their own."""
+    return [
+        step
+        for step in steps
+        if step.name == "step-1" or chosen.get(step.language) in (None, step.name)
+    ]
+
+
+def _lost(
+    configs: Sequence[Mapping[str, Any]], paths: Sequence[Path], trainings: Sequence[Sequence[Step]]
+) -> list[str]:
+    """Which trainings are missing, or no better than a unigram model."""
+    told = []
+    for config, path, steps in zip(configs, paths, trainings, strict=True):
+        told += [
+            f"{path}: {name} was lost: {why}." for name, why in as_table(config.get("lost")).items()
+        ]
+        if none := [step.said for step in steps if not step.learnt.value < step.unigram.value]:
+            told.append(f"{path}: no better than a unigram model: {join(none)}.")
+    return told
+
+
 def _names(
     paths: Sequence[Path], asked: Sequence[Mapping[str, Any]], seeds: Sequence[int]
 ) -> list[str]:
-    """What each run is called: its variant, or its folder where runs of one variant and seed differ
-    in something else."""
+    """What each run is called: its variant, or its folder where runs of one variant differ in more
+    than the seed, or have one seed."""
     variants = [str(told.get("variant", "adapters")) for told in asked]
     keys = collections.Counter(zip(variants, seeds, strict=True))
-    if max(keys.values()) == 1:
+    rest = {
+        (variant, json.dumps({**told, "seed": None}, sort_keys=True, default=str))
+        for variant, told in zip(variants, asked, strict=True)
+    }
+    if max(keys.values()) == 1 and len(rest) == len(set(variants)):
         return variants
     short = short_folders([str(path) for path in paths])
     return [short[str(path)] for path in paths]
@@ -120,10 +153,6 @@ def _names(
 def _targets(runs: _Runs) -> list[str]:
     every = [step for seeds in runs.values() for steps in seeds.values() for step in steps[1:]]
     return list(dict.fromkeys(step.language for step in every))
-
-
-def _has(seeds: Mapping[int, Sequence[Step]], target: str) -> bool:
-    return any(step.language == target for steps in seeds.values() for step in steps[1:])
 
 
 def _of(seeds: Mapping[int, Sequence[Step]], target: str) -> list[Step]:

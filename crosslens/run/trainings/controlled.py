@@ -47,7 +47,15 @@ from crosslens.run.trainings.controlled_measures import measure
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 
-__all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "placed", "run_controlled"]
+__all__ = [
+    "Condition",
+    "ControlledStudy",
+    "Made",
+    "expected_cost",
+    "placed",
+    "run_controlled",
+    "seeds_of",
+]
 
 _PATHS = ("data", "other", "syntax", "dictionary", "paraphrase")  # settings that are files
 
@@ -295,6 +303,20 @@ def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
         order=[[names.get(name, name) for name in group] for group in study.order],
         control=names.get(study.control, study.control),
     )
+
+
+def seeds_of(folder: Path) -> int | None:
+    """How many seeds a study was begun with; None where the folder holds none.
+
+    >>> seeds_of(Path("no-such-folder"))
+    """
+    path = folder / "config.json"
+    config = read_json(path, Any) if path.is_file() else None
+    if not isinstance(config, dict) or config.get("kind") != "controlled":
+        return None
+    there = config.get("settings")
+    seeds = there.get("seeds") if isinstance(there, dict) else None
+    return seeds if isinstance(seeds, int) else None
 
 
 def _with_fewer_seeds(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:

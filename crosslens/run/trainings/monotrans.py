@@ -26,6 +26,7 @@ from typing import Any
 
 from crosslens.errors import InputError, TrainingError
 from crosslens.files import free_folder, read_json, refuse_begun
+from crosslens.languages import same_language
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
@@ -81,9 +82,10 @@ def run_monotrans(
             finished = run.finished
         with world.together():
             if world.first:
-                held.enter_context(_given_back(folder, new=not folder.exists()))
+                if not finished:
+                    held.enter_context(_given_back(folder, new=not folder.exists()))
                 held.enter_context(run.open())
-                if not (folder / "step-1" / "model" / "config.json").exists():
+                if not finished and not (folder / "step-1").exists():
                     _check_texts(recipes, folder / "texts")
         if finished:
             return folder
@@ -170,18 +172,27 @@ def _chosen(scores: Sequence[Score]) -> dict[str, str]:
 
 def _seen(recipes: Mapping[str, TrainRecipe]) -> dict[str, list[int]]:
     """Training of step 2 -> how many of its held-out sentences step 1 is trained on, and of how many;
-    where that is any: a language that is learnt again from another selection of its text."""
+    where that is any: of a language that is learnt again (``eng-x``) from another selection of its
+    text."""
     from crosslens.models.training.data import fit_to_text, read_source, split_rows
 
+    (source,) = recipes["step-1"].languages
+    again = {
+        name: told
+        for name, told in recipes.items()
+        if same_language(told.languages[0].partition("-x")[0], source)
+    }
+    if len(again) == 1:  # step 1 itself
+        return {}
     sentences = dict[str, tuple[set[str], set[str]]]()
-    for name, told in recipes.items():
-        corpora = {source.name: read_source(source) for source in told.sources}
+    for name, told in again.items():
+        corpora = {one.name: read_source(one) for one in told.sources}
         train, held_out = set[str](), set[str]()
-        for source, rows in split_rows(fit_to_text(told, corpora), corpora).items():
-            for corpus in corpora[source].values():
+        for place, rows in split_rows(fit_to_text(told, corpora), corpora).items():
+            for corpus in corpora[place].values():
                 train |= {corpus.sentences[i] for i in rows.train.nonzero()[0].tolist()}
                 held_out |= {corpus.sentences[i] for i in rows.held_out.nonzero()[0].tolist()}
-        sentences[name] = (train if name == "step-1" else set(), held_out)
+        sentences[name] = (train if name == "step-1" else set(), {*filter(str.strip, held_out)})
     first = sentences.pop("step-1")[0]
     return {
         name: [len(kept & first), len(kept)]

@@ -44,7 +44,7 @@ from crosslens.run.measures import make_split
 from crosslens.run.repeats import groups_of
 from crosslens.run.study import Study, run_study
 from crosslens.run.trainings import controlled as run_module
-from crosslens.run.trainings.controlled import Condition, expected_cost, run_controlled
+from crosslens.run.trainings.controlled import Condition, expected_cost, run_controlled, seeds_of
 from crosslens.run.trainings.controlled_measures import measure
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
@@ -337,6 +337,7 @@ def test_a_study_that_is_resumed_may_have_more_seeds(scored, tmp_path, monkeypat
     assert trained == [0, 1]
     run_controlled(study, texts, folder, seeds=3, resume=True, asked=asked)
     assert trained == [0, 1, 2]
+    assert seeds_of(folder) == 3 and seeds_of(tmp_path) is None  # asked again without a number
     scores = list(read_scores(folder / "scores.jsonl"))
     assert [s.as_json() for s in scores[:4]] == before.splitlines()[:4]
     assert [s.seed for s in scores] == [0, 0, 1, 1, 2, 2, None, None]

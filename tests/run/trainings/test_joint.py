@@ -13,6 +13,7 @@ from typed import typed
 import crosslens as cl
 from crosslens.errors import InputError
 from crosslens.front.calls import training_recipes
+from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.vocabularies import load_vocabularies
 from crosslens.models.training.data import read_source, split_rows
@@ -42,6 +43,12 @@ def three(texts, tmp_path_factory):
     given = {**SMALL, "steps": 3, "text": files}
     out = tmp_path_factory.mktemp("joint") / "run"
     return cl.train("joint-multi", out, settings=given, device="cpu").folder
+
+
+def test_the_folder_of_a_model_that_learnt_next_sentences_reads_pairs_by_its_segments(three):
+    (pair,) = load_encoder(three / "model").tokenizer(ENGLISH[0], DUTCH[0]).encodings
+    behind = pair.ids.index(3) + 1  # the first [SEP]
+    assert pair.type_ids == [0] * behind + [1] * (len(pair.ids) - behind)
 
 
 @pytest.mark.parametrize("mode", ["joint", "separate"])

@@ -94,6 +94,14 @@ def test_the_picture_of_the_steps_is_of_the_runs_own_models(finished):
     assert told["transform"] == "step 1 trained, step 2 stands still"
 
 
+def test_a_model_that_learnt_next_sentences_reads_pairs_by_its_segments(finished, asked):
+    encoder = load_encoder(finished / "model").in_language("eng")
+    first, second = (encoder.tokenizer(text).encodings[0].ids for text in ENGLISH[:2])
+    (pair,) = encoder.tokenizer(*ENGLISH[:2]).encodings
+    assert pair.ids == [*first, *second[1:]]
+    assert pair.type_ids == [0] * len(first) + [1] * (len(second) - 1)
+
+
 def test_runs_of_several_variants_and_seeds_are_one_page(asked, texts, finished, tmp_path):
     told = {**asked, "target": f"nld:{texts}/nld.txt", "variant": "token"}
     folders = []
@@ -111,6 +119,12 @@ def test_runs_of_several_variants_and_seeds_are_one_page(asked, texts, finished,
     assert "67.8" in page and "66.8" in page  # printed of token and of adapters
     names = [f"{name} ({n})" for name, n in (("token", 2), ("adapters", 1))]
     assert all(name in page for name in names)
+    alone = write_comparison(folders, tmp_path / "seeds.html").read_text()
+    assert f"token {mean:.1f} [" in alone
+    mine, place = {**told, "seed": 2, "steps": 3}, tmp_path / "shorter"
+    run_monotrans(monotrans(mine, place), place, device="cpu", asked=mine)
+    page = write_comparison([*folders, place], tmp_path / "apart.html").read_text()
+    assert "shorter" in page and "token-0" in page and "token 4" not in page  # no repetitions
     with pytest.raises(InputError, match="report: expected each folder once"):
         write_comparison([finished, finished], tmp_path / "twice.html")
     other = run({**told, "target": f"deu:{texts}/deu.txt"}, tmp_path / "deu")
