@@ -1,7 +1,6 @@
 """The verb ``transplant``: an encoder with the vocabulary of another language."""
 
 import argparse
-import dataclasses
 import json
 
 import crosslens as cl
@@ -30,7 +29,7 @@ def transplant_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="N",
         help="train the new embeddings on N tokens of the text, under the frozen body (with --by "
-        "monotrans: 4e6)",
+        "monotrans: 4e6); an encoder without a head for masked words gets one first",
     )
     add(
         "--vocabulary",
@@ -86,7 +85,7 @@ def transplant(arguments: argparse.Namespace) -> None:
         return
     if arguments.json:
         told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}
-        learnt = {} if made.learnt is None else {"learnt": dataclasses.asdict(made.learnt)}
+        learnt = {} if made.learnt is None else {"learnt": made.learnt.told()}
         print(json.dumps({**told, **made.made, **learnt}))
         return
     rows = ", ".join(f"{count:,} {name}" for name, count in made.made.items() if count)
@@ -100,6 +99,17 @@ def transplant(arguments: argparse.Namespace) -> None:
             f"Perplexity of {made.learnt.masked:,} masked subwords of held-out sentences; of a model "
             f"that knows their frequency alone: {made.learnt.unigram:,.1f}."
         )
+        if made.learnt.new_head:
+            print(
+                "The encoder has no head for masked words: a new one was trained first, on "
+                f"{made.learnt.head_tokens:,} tokens with body and embeddings as they were, and then "
+                "along with the embeddings; it is left out of the result."
+            )
+        if not made.learnt.converged:
+            print(
+                "This training did not converge: it is no better than a unigram model, or than what "
+                "it began with."
+            )
 
 
 def _whole(tokens: float) -> int:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
+from crosslens.checks import check_seed
 from crosslens.corpus import Corpus, as_corpus, check_parallel, open_text
 from crosslens.errors import refuse
+from crosslens.progress import say
 
 __all__ = ["transplant"]
 
@@ -53,7 +55,8 @@ def transplant(
         being their weight (WECHSEL's idea: Minixhofer et al. 2022).
     links, parallel: for "translation", instead: links of words (Pharaoh format) of two texts whose
         words stand between spaces, language to file, the encoder's language first
-        (Trans-tokenisation: Remy et al. 2024).
+        (Trans-tokenisation: Remy et al. 2024). With ``tokens``, lines of the second text that are
+        sentences held out of the training are left out, however they are spaced and capitalised.
     tokens: train the new embeddings on so many of the text's, by masked language modelling under the
         frozen body, whatever they begin with. A training that was stopped is resumed by the same
         call; it lies in ``OUT.training`` until it is done.
@@ -62,7 +65,8 @@ def transplant(
     Returns
     -------
     Where it is, how many rows were sampled, copied and combined, and ``learnt``: perplexity of
-    held-out sentences while they were trained.
+    held-out sentences while they were trained, whether that converged, and whether a head for masked
+    words had to be made.
 
     Raises
     ------
@@ -81,8 +85,10 @@ def transplant(
     >>> cl.load_encoder(made.folder)
     Encoder(fra, layers 0–4 × 128, up to 128 tokens)
     """
+    from crosslens.models.transplant.learning import held_out
     from crosslens.models.transplant.transplant import transplant_vocabulary
 
+    seed = check_seed(seed, most=2**32 - 1)  # as trainings take it
     corpus = (
         open_text(text, language or "und")
         if isinstance(text, str | Path)
@@ -96,13 +102,15 @@ def transplant(
         "links": links and str(links),
         "parallel": [f"{code}={path}" for code, path in (parallel or {}).items()],
     }
+    apart = links is not None and tokens is not None
+    kept = held_out(corpus.sentences, seed)[1] if apart else []
     return transplant_vocabulary(
         encoder,
         corpus,
         out,
         by=by,
         size=size,
-        pairs=_pairs(dictionary, links, parallel, corpus),
+        pairs=_pairs(dictionary, links, parallel, corpus, kept),
         tokens=tokens,
         seed=seed,
         device=device,
@@ -116,9 +124,10 @@ def _pairs(
     links: str | Path | None,
     parallel: Mapping[str, str | Path] | None,
     text: Corpus,
+    kept: Sequence[str],
 ) -> dict[tuple[str, str], float] | None:
-    """Pairs of words with their weights, from a dictionary or from links; None without both."""
-    from crosslens.alignment.words.links import read_pharaoh
+    """Pairs of words with their weights, from a dictionary or from links but those of sentences that
+    are ``kept`` from a training; None without both."""
     from crosslens.readers.dictionary import read_dictionary
 
     if (links is None) != (parallel is None) or (links is not None and dictionary is not None):
@@ -131,6 +140,17 @@ def _pairs(
         return dict(zip(map(tuple, found.pairs), weights, strict=True))  # type: ignore[arg-type]
     if links is None or parallel is None:
         return None
+    counted = _linked(links, parallel, text, kept)
+    _check_direction("--links", [*counted], text)
+    return {pair: float(n) for pair, n in counted.items()}
+
+
+def _linked(
+    links: str | Path, parallel: Mapping[str, str | Path], text: Corpus, kept: Sequence[str]
+) -> Counter[tuple[str, str]]:
+    """How often words of two texts are linked, but for lines that are ``kept`` from a training."""
+    from crosslens.alignment.words.links import read_pharaoh
+
     texts: dict[str, Corpus] = {name: open_text(path, name) for name, path in parallel.items()}
     if len(texts) != 2:
         refuse(
@@ -153,9 +173,19 @@ def _pairs(
             expected = f"words 0-0 to {len(old[s]) - 1}-{len(new[s]) - 1}"
             remedy = "give the links of this text, in this direction"
             refuse(f"{links}:{s + 1}", expected, f"{i}-{j}", remedy)
-    counted = Counter((old[s][i], new[s][j]) for s, i, j in read.sure.tolist())
-    _check_direction("--links", [*counted], text)
-    return {pair: float(n) for pair, n in counted.items()}
+    apart = set(map(_letters, kept))
+    left_out = {s for s, words in enumerate(new) if _letters("".join(words)) in apart}
+    if left_out:
+        say(
+            f"{len(left_out):,} of {len(new):,} lines of --parallel are left out: these sentences are "
+            "held out of the training"
+        )
+    return Counter((old[s][i], new[s][j]) for s, i, j in read.sure.tolist() if s not in left_out)
+
+
+def _letters(line: str) -> str:
+    """A line without its spaces and capitals, which tokenisers of parallel texts change."""
+    return "".join(line.split()).casefold()
 
 
 def _check_direction(name: str, pairs: Sequence[tuple[str, str]], text: Corpus) -> None:

@@ -3,7 +3,7 @@ alone (as for the CLWE systems of Artetxe et al. 2020)."""
 
 import dataclasses
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,7 +25,14 @@ from crosslens.models.training.limits import check_numbers
 from crosslens.progress import say
 from crosslens.readers.fasttext import train_skipgram
 
-__all__ = ["SkipGram", "SubwordVectors", "Texts", "learn_subword_vectors", "subword_counts"]
+__all__ = [
+    "SkipGram",
+    "SubwordVectors",
+    "Texts",
+    "learn_subword_vectors",
+    "skipgram_of_ids",
+    "subword_counts",
+]
 
 Texts = Sequence[tuple[TokenFile, Int[np.ndarray, " r"]]]
 """Token files, each with the numbers of the sentences that are read."""
@@ -164,9 +171,8 @@ def learn_subword_vectors(
 ) -> SubwordVectors:
     """Learn a vector for each subword that occurs in a language's text.
 
-    fastText reads the ids as its words, a sentence a line, so that no subword is cut or joined by what
-    it is spelt like. The same text, settings and seed give the same vectors: fastText samples with a
-    seed of its own, and the order in which it reads the sentences follows from this one.
+    The same text, settings and seed give the same vectors: fastText samples with a seed of its own,
+    and the order in which it reads the sentences follows from this one.
 
     Parameters
     ----------
@@ -184,14 +190,44 @@ def learn_subword_vectors(
     counts = subword_counts(texts, size)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    with open(folder / "ids.txt", "w", encoding="ascii") as out:
-        for file, given in texts:
-            lines = (file[row].tolist() for row in random.permutation(given).tolist())
-            out.writelines(" ".join(map(str, ids)) + "\n" for ids in lines)
     say(
         f"learning skip-gram vectors of {language}: {counts.sum():,} subwords {settings.epochs} times, "
         f"{settings.dimensions} dimensions"
     )
+    rows = (
+        file[row].tolist() for file, given in texts for row in random.permutation(given).tolist()
+    )
+    ids, learnt = skipgram_of_ids(rows, settings, folder)
+    vectors = np.zeros((size, settings.dimensions), np.float32)
+    vectors[ids] = learnt
+    vectors[: len(SPECIAL_TOKENS)] = 0
+    shutil.rmtree(folder)
+    return SubwordVectors(vocabulary, vectors, counts)
+
+
+def skipgram_of_ids(
+    rows: Iterable[Sequence[int]], settings: SkipGram, folder: Path
+) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
+    """Learn a vector for each id that occurs in rows of ids.
+
+    fastText reads the ids as its words, a row a line, so that no subword is cut or joined by what it
+    is spelt like.
+
+    Parameters
+    ----------
+    rows: of ids, a sentence each.
+    folder: gets fastText's text and model, which are left there.
+
+    Returns
+    -------
+    the ids, the most frequent first, and their vectors.
+
+    Raises
+    ------
+    InputError: fewer than two different ids, or vectors that run off to infinity.
+    """
+    with open(folder / "ids.txt", "w", encoding="ascii") as out:
+        out.writelines(" ".join(map(str, ids)) + "\n" for ids in rows)
     learnt = train_skipgram(
         folder / "ids.txt",
         folder / "ids.vec",
@@ -203,10 +239,5 @@ def learn_subword_vectors(
         learning_rate=settings.learning_rate,
         subwords=(0, 0),
     )
-    vectors = np.zeros((size, settings.dimensions), np.float32)
-    for word, row in zip(learnt.words, learnt.vectors, strict=True):
-        if word.isdecimal():  # not the end of a line
-            vectors[int(word)] = row
-    vectors[: len(SPECIAL_TOKENS)] = 0
-    shutil.rmtree(folder)
-    return SubwordVectors(vocabulary, vectors, counts)
+    ids = [n for n, word in enumerate(learnt.words) if word.isdecimal()]  # not the end of a line
+    return np.array([int(learnt.words[n]) for n in ids]), learnt.vectors[ids]

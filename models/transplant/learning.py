@@ -4,8 +4,9 @@ Artetxe et al. 2020, § 2.2, for any encoder of transformers.
     text --tokeniser--> rows of ids --masks--> body --head--> the masked subwords --loss--> new embeddings
 
 What is trained: the embeddings of all subwords but special tokens, and their output bias. An encoder
-without a head for masked words gets one for the time of the training, which is trained as well; it
-reads the new embeddings as its output, so it is no way around them.
+without a head for masked words gets one for the time of the training. It reads the new embeddings as
+its output, so it is no way around them; it is trained first, while they stay as they are, and then
+along with them.
 """
 
 import contextlib
@@ -25,17 +26,28 @@ from torch.nn import functional as F
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.files import lock_folder
-from crosslens.models.machine.distributed import join_world
+from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.training.batches import plan_epoch
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masking import Masker, Masking, Pieces
 from crosslens.models.training.objective import Step, moved
 from crosslens.models.training.settings import LoopSettings, Optimisation
 
-__all__ = ["BATCH_TOKENS", "Learnt", "held_out", "learn_embeddings"]
+__all__ = [
+    "BATCH_TOKENS",
+    "HEAD_STEPS",
+    "Learnt",
+    "check_learnable",
+    "held_out",
+    "learn_embeddings",
+]
 
 BATCH_TOKENS = 4096
 """Tokens of an update's batch, padding included."""
+HEAD_STEPS = 48
+"""Updates of a new head before the embeddings move: as many however long these are trained, so that the
+perplexity before does not depend on that. Half as many leave it no better than a unigram model."""
+_HEAD_PEAK = 3e-3  # its highest learning rate
 _PART_TOKENS = {"cpu": 1024}  # what a processor's caches hold
 _LENGTH = 128  # tokens of a row at most
 # The highest learning rate, of the embeddings' standard deviation, since tables differ in scale and a
@@ -51,14 +63,33 @@ class Learnt:
 
     Attributes
     ----------
-    perplexities: tokens that were trained on -> perplexity of masked subwords of held-out sentences.
+    perplexities: tokens that the embeddings were trained on -> perplexity of masked subwords of
+        held-out sentences; at 0 that of what they began with.
     unigram: that of a model that knows how often each subword occurs, and nothing else.
     masked: subwords that both are measured on.
+    new_head: whether the encoder had no head for masked words, so that one was made.
+    head_tokens: what that was trained on before, with the embeddings as they were.
     """
 
     perplexities: Mapping[int, float]
     unigram: float
     masked: int
+    new_head: bool = False
+    head_tokens: int = 0
+
+    @property
+    def converged(self) -> bool:
+        """Whether it ended below its own start and below a unigram model.
+
+        >>> Learnt({0: 900.0, 4096: 500.0}, unigram=450.0, masked=100).converged
+        False
+        """
+        first, *_, last = self.perplexities.values()
+        return last < min(first, self.unigram)
+
+    def told(self) -> dict[str, Any]:
+        """All of it, as ``transplant.json`` has it."""
+        return {**dataclasses.asdict(self), "converged": self.converged}
 
 
 def held_out(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
@@ -75,6 +106,29 @@ def held_out(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]
     kept = [different[n] for n in order[:most]]
     apart = set(kept)
     return [one for one in sentences if one not in apart], kept
+
+
+def check_learnable(tokenizer: Any, sentences: Sequence[str], seed: int) -> None:
+    """Refuse what :func:`learn_embeddings` cannot learn from.
+
+    Parameters
+    ----------
+    tokenizer: of the new vocabulary. sentences: the whole text. seed: of what is held out.
+
+    Raises
+    ------
+    InputError: no mask token or padding, too few sentences, or held-out ones of special tokens alone.
+    """
+    if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
+        refuse("--encoder", "a tokeniser with a mask and padding", "none", "choose another")
+    n = len(set(sentences))
+    if n < _FEWEST:
+        expected = f"{_FEWEST} different sentences or more to learn from"
+        refuse("--text", expected, str(n), "give more")
+    kept = held_out(sentences, seed)[1]
+    if next(_rows(tokenizer, kept, _special(tokenizer), _LENGTH), None) is None:
+        expected = "held-out sentences with subwords of the vocabulary"
+        refuse("--text", expected, f"{len(kept)} without any", "give more, or another seed")
 
 
 class _MaskedWords(nn.Module):
@@ -185,20 +239,13 @@ class _Rows:
         share: tuple[int, int] = (0, 1),
     ) -> None:
         self.share = share  # this process's number, and how many there are
+        check_learnable(tokenizer, text.sentences, seed)
         self.seed, self.pad, mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
-        if mask is None or self.pad is None:
-            refuse("--encoder", "a tokeniser with a mask and padding", "none", "choose another")
-        special = np.zeros(len(tokenizer), bool)
-        special[list(tokenizer.all_special_ids)] = True
+        self.special = special = _special(tokenizer)
         self.learnt = np.flatnonzero(~special)
-        self.special = special
         trained, kept = held_out(text.sentences, seed)
         self.rows = list(_rows(tokenizer, trained, special, length))
         self.held_out = list(_rows(tokenizer, kept, special, length))
-        n = len({*trained, *kept})
-        if n < _FEWEST or not self.held_out:
-            expected = f"{_FEWEST} different sentences or more to learn from"
-            refuse("--text", expected, str(n), "give more")
         self.lengths = np.array([len(row) for row in self.rows])
         self.counts = np.bincount(np.concatenate(self.rows), minlength=len(special))
         pieces = Pieces(special=special, counts=self.counts, starts=~special)
@@ -260,6 +307,13 @@ class _Rows:
         return math.exp(-float(np.log(shares[answers]).mean()))
 
 
+def _special(tokenizer: Any) -> np.ndarray:
+    """(v,) which ids are those of special tokens."""
+    special = np.zeros(len(tokenizer), bool)
+    special[list(tokenizer.all_special_ids)] = True
+    return special
+
+
 def _rows(
     tokenizer: Any, sentences: Sequence[str], special: np.ndarray, length: int
 ) -> Iterator[np.ndarray]:
@@ -288,9 +342,10 @@ class _Objective:
         return loss
 
     def flops(self, batch: Step) -> float:
-        """Forward and, without gradients of the body's weights, backward."""
+        """Forward and, where embeddings are trained, backward without gradients of the body's
+        weights."""
         inside = sum(p.numel() for p in self.model.body[0].parameters()) - self.model.table.numel()
-        return 4.0 * inside * batch.tokens
+        return (4.0 if self.model.rows.requires_grad else 2.0) * inside * batch.tokens
 
     @torch.no_grad()
     def validate(self, device: torch.device) -> dict[str, Any]:
@@ -327,7 +382,8 @@ def learn_embeddings(
     text: of the language; a twentieth of its sentences, 500 at most, is held out (:func:`held_out`).
     folder: gets the log and the checkpoints; a training that was stopped is resumed to the same bits.
     depends: what the model depends on; a checkpoint of another one is refused.
-    tokens: how many to train on, padding included.
+    tokens: how many to train on, padding included; a new head is trained on others before
+        (:data:`HEAD_STEPS` batches), with the embeddings as they are.
     seed: of the order, the masks and a new head. device: "auto", "cpu" or "cuda".
 
     Raises
@@ -357,13 +413,49 @@ def learn_embeddings(
             save_every=max(1, min(50, steps // 4)),
             optimisation=Optimisation(peak_rate=_PEAK * spread, warmup=steps // 10),
         )
+        depends, head_tokens = dict(depends), 0
+        if learner.head is not None:
+            depends |= {"head_steps": HEAD_STEPS}
+            head_tokens = _learn_head(objective, folder / "head", depends, seed, world)
         first = objective.validate(world.device)["perplexity"]
-        weights = run_loop(objective, settings, folder, dict(depends), world)
+        weights = run_loop(objective, settings, folder, depends, world)
         with world.together():  # its last line was written before the last checkpoint
             curve = {0: first, **_curve(folder / "log.jsonl")}
         learner.load_state_dict(weights)
         _fill(model, learner)
-        return Learnt(curve, rows.unigram(), rows.judged().predicted)
+        made = learner.head is not None
+        return Learnt(curve, rows.unigram(), rows.judged().predicted, made, head_tokens)
+
+
+def _learn_head(
+    objective: _Objective, folder: Path, depends: dict[str, Any], seed: int, world: World
+) -> int:
+    """Train a new head with body and embeddings as they are; returns how many tokens it has read.
+
+    Its bias begins at the subwords' frequencies: from 0 all of these updates would be spent on them.
+    Special tokens, whose bias stays 0, are as rare as what does not occur.
+    """
+    learner, rows = objective.model, objective.rows
+    assert learner.bias is not None
+    learner.bias.data.copy_(torch.from_numpy(np.log(rows.counts[rows.learnt] + 1)))
+    learner.rows.requires_grad_(False)
+    settings = LoopSettings(
+        name="head",
+        steps=HEAD_STEPS,
+        seed=seed,
+        log_every=HEAD_STEPS // 4,
+        validate_every=HEAD_STEPS,
+        save_every=HEAD_STEPS // 4,
+        optimisation=Optimisation(peak_rate=_HEAD_PEAK, warmup=HEAD_STEPS // 10),
+    )
+    with world.together():
+        if world.first:
+            folder.mkdir(exist_ok=True)
+    run_loop(objective, settings, folder, depends, world)
+    learner.rows.requires_grad_(True)
+    with world.together():
+        (tokens,) = _curve(folder / "log.jsonl")
+    return tokens
 
 
 def _curve(log: Path) -> dict[int, float]:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from crosslens.alignment.words.new_rows import (
     random_rows,
     similar_rows,
 )
+from crosslens.checks import check_seed
 from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
@@ -43,9 +44,11 @@ from crosslens.models.saved.loading import (
 )
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
+from crosslens.models.text.subword_vectors import SkipGram, skipgram_of_ids
 from crosslens.models.transplant.learning import (
     BATCH_TOKENS,
     Learnt,
+    check_learnable,
     held_out,
     learn_embeddings,
 )
@@ -55,7 +58,6 @@ from crosslens.models.transplant.subwords import (
     translation_weights,
 )
 from crosslens.progress import say
-from crosslens.readers.fasttext import train_skipgram
 
 __all__ = ["INITIALISERS", "MONOTRANS", "Transplant", "transplant_vocabulary"]
 
@@ -65,7 +67,6 @@ MONOTRANS = "monotrans"
 """Random embeddings, and a training: Artetxe et al. 2020, step 2."""
 _TOKENS = 4_000_000  # of that training, where nothing is said
 _FOLDER = "transplant.json"
-_MINIMUM = 1  # occurrences of a subword that has a static vector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +134,9 @@ def transplant_vocabulary(
     Raises
     ------
     InputError: no such initialiser, translations missing or none known, an encoder of another kind,
-        a text that gives no such vocabulary, nothing shared.
-    OutputError: the folder is there already.
+        a text that gives no such vocabulary or training, nothing shared.
+    OutputError: the folder is there already, but for a transplant of the same settings that a kill
+        kept from removing what lies beside it.
     """
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
     given = _Given(
@@ -142,10 +144,12 @@ def transplant_vocabulary(
     )
     with join_world("cpu" if tokens is None else device) as world:
         with world.together():
-            told, folder = _checked(given)
-        if tokens is None:
+            told, folder, done = _checked(given)
+        if tokens is None or done:
             with world.together():
-                if world.first:
+                if world.first and done:
+                    shutil.rmtree(given.beside)
+                elif world.first:
                     _begin(given, folder, given.out, told)
         else:
             _train(given, folder, told, device, world)
@@ -173,6 +177,11 @@ class _Given:
         """What the embeddings begin with."""
         return "random" if self.by == MONOTRANS else self.by
 
+    @property
+    def beside(self) -> Path:
+        """Where a training is while it is under way."""
+        return self.out.with_name(f"{self.out.name}.training")
+
     @functools.cached_property
     def learnt_from(self) -> Sequence[str]:
         """The sentences that vocabulary and embeddings may know."""
@@ -180,8 +189,10 @@ class _Given:
         return sentences if self.tokens is None else held_out(sentences, self.seed)[0]
 
 
-def _checked(given: _Given) -> tuple[dict[str, Any], Path]:
-    """What the transplant depends on, and the encoder's folder; what cannot be is refused."""
+def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
+    """What the transplant depends on, the encoder's folder, and whether all is made but what lies
+    beside is still there, as a kill leaves it; what cannot be is refused."""
+    check_seed(given.seed, most=2**32 - 1)  # as trainings take it
     by, tokens, pairs, out = given.by, given.tokens, given.pairs, given.out
     check_choice(by, "--by", (*INITIALISERS, MONOTRANS))
     if tokens is not None and tokens < BATCH_TOKENS:
@@ -192,8 +203,9 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path]:
         refuse("--dictionary", expected, got, "add them, or leave out")
     if given.size < 100:
         refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
-    if out.exists():
-        refuse("--out", "a new folder", f"{out}, which is there", "choose another", OutputError)
+    left = tokens is not None and given.beside.exists() and (out / _FOLDER).is_file()
+    if out.exists() and not left:
+        _refuse_there(out)
     folder = resolve_encoder(given.name, trust_remote_code=given.trusted)
     if is_native(folder):
         remedy = "give one of its views, a folder of transformers"
@@ -211,7 +223,19 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path]:
             "held_out": len(given.text) - len(given.learnt_from),
             "pairs": fingerprint(sorted(pairs.items())) if pairs else None,
         }
-    return told, folder
+    if left and _differing(out, told):
+        _refuse_there(out)
+    return told, folder, left
+
+
+def _refuse_there(out: Path) -> NoReturn:
+    refuse("--out", "a new folder", f"{out}, which is there", "choose another", OutputError)
+
+
+def _differing(folder: Path, told: Mapping[str, Any]) -> list[str]:
+    """The settings that a folder was made with other ones of."""
+    made = read_json(folder / _FOLDER, dict[str, Any], "delete the folder")
+    return [name for name, value in told.items() if made.get(name) != value]
 
 
 def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> None:
@@ -223,6 +247,8 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> N
     table = _table(name, model)
     say(f"learning {given.size:,} subwords from {len(text):,} sentences")
     target = _learn(source, text, given.size)
+    if given.tokens is not None:  # while nothing is written yet
+        check_learnable(target, given.text.sentences, given.seed)
     shared = shared_subwords(source, target)
     known = shared.copy()
     known[target.all_special_ids] = -1  # theirs are put back below
@@ -238,15 +264,14 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> N
 def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
     """Write the encoder with trained embeddings; what was made beside is removed once it stands."""
     assert given.tokens is not None
-    beside = given.out.with_name(f"{given.out.name}.training")
+    beside = given.beside
     start = beside / "start"
     with world.together():
         if world.first and not start.exists():
             _begin(given, folder, start, told)
     with world.together():
         made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
-        others = [name for name, value in told.items() if made.get(name) != value]
-        if others:
+        if others := _differing(start, told):
             expected = f"the transplant that was begun ({', '.join(others)} differ)"
             refuse(str(beside), expected, "another one", "choose another --out", OutputError)
         model = _load(str(start), start, given.trusted)
@@ -257,7 +282,7 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
     )  # fmt: skip
     with world.together():
         if world.first:
-            _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, given.out)
+            _write(model, target, {**made, "learnt": learnt.told()}, given.out)
             shutil.rmtree(beside)
 
 
@@ -267,6 +292,7 @@ def _made(out: Path, by: str) -> Transplant:
     learnt = told.get("learnt")
     if learnt is not None:
         curve = {int(n): value for n, value in learnt["perplexities"].items()}
+        learnt.pop("converged", None)  # which follows from the others
         learnt = Learnt(**{**learnt, "perplexities": curve})
     return Transplant(out, by, told["subwords"], told["rows"], learnt)
 
@@ -363,22 +389,17 @@ def _new_rows(
 
 
 def _static_vectors(text: Sequence[str], target: Any, n: int) -> np.ndarray:
-    """(n, 300) skip-gram vectors of subwords, NaN for those that are too rare."""
-    found = np.full((n, 300), np.nan, np.float32)
+    """(n, d) skip-gram vectors of subwords, NaN for those that do not occur."""
+    settings = SkipGram(epochs=3)
+    found = np.full((n, settings.dimensions), np.nan, np.float32)
+    rows = (
+        ids
+        for start in range(0, len(text), 1000)
+        for ids in target(list(text[start : start + 1000]), add_special_tokens=False)["input_ids"]
+    )
     with tempfile.TemporaryDirectory() as folder:
-        tokens = Path(folder) / "tokens.txt"
-        with open(tokens, "w", encoding="utf-8") as file:
-            for start in range(0, len(text), 1000):
-                some = list(text[start : start + 1000])
-                for ids in target(some, add_special_tokens=False)["input_ids"]:
-                    file.write(" ".join(map(str, ids)) + "\n")
-        # subwords are the units: their numbers have no n-grams
-        vectors = train_skipgram(
-            tokens, Path(folder) / "v.vec", min_count=_MINIMUM, subwords=(0, 0), epochs=3
-        )
-    for word, row in zip(vectors.words, vectors.vectors, strict=True):
-        if word.isdecimal():
-            found[int(word)] = row
+        ids, vectors = skipgram_of_ids(rows, settings, Path(folder))
+    found[ids] = vectors
     return found
 
 

@@ -12,13 +12,14 @@ from crosslens.report.pages.transplant import transplants_page
 ROWS = {"sampled": 17, "copied": 3531, "combined": 12452}
 
 
-def made(folder, by, *, last=None, size=16000):
+def made(folder, by, *, last=None, size=16000, **learnt):
     folder.mkdir(parents=True)
     told = {"encoder": "a", "text": "b", "by": by, "seed": 0, "size": size, "subwords": size}
     told["rows"] = ROWS
     if last is not None:
         curve = {"0": 26088.0, "200000": 900.0, "391944": last}
         told["learnt"] = {"perplexities": curve, "unigram": 905.7, "masked": 1876}
+        told["learnt"] |= learnt
     (folder / "transplant.json").write_text(json.dumps(told))
     return folder
 
@@ -36,6 +37,22 @@ def test_curves_and_rows_of_several_are_on_one_page(tmp_path, capsys):
     other = made(tmp_path / "c" / "a", "overlap", last=500.0, size=8000)  # a name that is taken
     told = Page(transplants_page([*folders, other])).text
     assert "cannot be compared" in told and str(other) in told
+
+
+def test_new_heads_and_trainings_that_did_not_converge_are_said(tmp_path):
+    told = {"new_head": True, "head_tokens": 178_432, "converged": True}
+    one = made(tmp_path / "a", "similarity", last=608.3, **told)
+    other = made(tmp_path / "b", "random", last=1040.0, **{**told, "converged": False})
+    own = made(tmp_path / "c", "overlap", last=500.0, new_head=False, head_tokens=0, converged=True)
+    page = Page(transplants_page([one, other, own]))
+    assert "a unigram model has 906: it did not converge." in page.text
+    assert "1 of 3 trainings did not converge (b): no better than a unigram model" in page.text
+    assert "a and b have no head for masked words: a new one was trained first" in page.text
+    assert "178,432" in page.text
+    for folders in ([own], [made(tmp_path / "d", "overlap", last=608.3)]):
+        page = Page(transplants_page(folders))
+        assert "converge" not in page.text and "new one" not in page.text
+    assert "1 of 1 training did not converge (b)" in Page(transplants_page([other])).text
 
 
 def test_embeddings_that_were_not_trained_say_so(tmp_path):

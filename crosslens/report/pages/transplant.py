@@ -25,7 +25,7 @@ from crosslens.report.parts.layout import (
     settings_table,
     table,
 )
-from crosslens.report.parts.wording import join, named, short_folders, tag, text
+from crosslens.report.parts.wording import join, named, plural, short_folders, tag, text
 
 __all__ = ["TOLD", "transplants_page"]
 
@@ -39,6 +39,9 @@ class _Learnt(TypedDict):
     perplexities: dict[str, float]
     unigram: float
     masked: int
+    new_head: NotRequired[bool]  # none of these where an earlier version wrote them
+    head_tokens: NotRequired[int]
+    converged: NotRequired[bool]
 
 
 class _Told(TypedDict):
@@ -75,7 +78,7 @@ def transplants_page(folders: Sequence[str | Path]) -> str:
                 [_said(name, one) for name, one in learnt.items()][:4]
                 or [text("None of these embeddings was trained.")],
                 {"Encoders": join([named(name) for name in shown])},
-                _notes(shown),
+                _notes(shown, learnt),
                 [],
                 "Nothing was trained here.",
             ),
@@ -132,20 +135,34 @@ def _curves(learnt: dict[str, _Learnt], styles: dict[str, Style], numbering: Num
 def _said(name: str, one: _Learnt) -> str:
     """A sentence on an encoder, as HTML."""
     values = [*one["perplexities"].values()]
+    lost = "" if one.get("converged", True) else ": it did not converge"
     return (
         f"{tag('strong', text(name))}: a perplexity of {values[0]:,.0f} before and "
-        f"{values[-1]:,.0f} after; a unigram model has {one['unigram']:,.0f}."
+        f"{values[-1]:,.0f} after; a unigram model has {one['unigram']:,.0f}{lost}."
     )
 
 
-def _notes(shown: dict[str, _Told]) -> list[str]:
-    """Why perplexities may not be compared."""
-    if len({tuple(str(dict(told).get(name)) for name in _SAME) for told in shown.values()}) == 1:
-        return []
-    return [
-        "These differ in their encoder, text, seed or number of subwords, so in what is held out or in "
-        "how it is divided: their perplexities cannot be compared."
-    ]
+def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
+    """Which trainings did not converge, what was made for them, and why perplexities may not be
+    compared."""
+    notes = []
+    if lost := [name for name, one in learnt.items() if not one.get("converged", True)]:
+        notes.append(
+            f"{len(lost)} of {plural(len(learnt), 'training')} did not converge ({join(lost)}): no "
+            "better than a unigram model, or than what they began with."
+        )
+    if heads := [name for name, one in learnt.items() if one.get("new_head")]:
+        has = "has" if len(heads) == 1 else "have"
+        notes.append(
+            f"{join(heads)} {has} no head for masked words: a new one was trained first, with body and "
+            "embeddings as they were, and the perplexity before is by it."
+        )
+    if len({tuple(str(dict(told).get(name)) for name in _SAME) for told in shown.values()}) > 1:
+        notes.append(
+            "These differ in their encoder, text, seed or number of subwords, so in what is held out or "
+            "in how it is divided: their perplexities cannot be compared."
+        )
+    return notes
 
 
 def _rows(shown: dict[str, _Told]) -> str:
@@ -159,14 +176,16 @@ def _rows(shown: dict[str, _Told]) -> str:
 
 
 def _learnt(learnt: dict[str, _Learnt]) -> str:
-    head = ["Encoder", "tokens", "perplexity before", "after", "of a unigram model", "masked"]
+    head = ["Encoder", "tokens", "of a new head before", "perplexity before", "after"]
+    head += ["of a unigram model", "masked"]
     rows = []
     for name, one in learnt.items():
         curve = _curve(one)
         cells = [*curve.values()][0], [*curve.values()][-1], one["unigram"]
         last = max(map(int, one["perplexities"]))
         told = [f"{value:,.0f}" for value in cells]
-        rows.append([named(name), f"{last:,}", *told, f"{one['masked']:,}"])
+        made = f"{one.get('head_tokens', 0):,}" if one.get("new_head") else "-"
+        rows.append([named(name), f"{last:,}", made, *told, f"{one['masked']:,}"])
     return table("Held-out sentences, the same masks each time.", head, rows)
 
 

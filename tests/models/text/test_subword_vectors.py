@@ -9,6 +9,7 @@ from crosslens.models.text.subword_vectors import (
     SkipGram,
     SubwordVectors,
     learn_subword_vectors,
+    skipgram_of_ids,
     subword_counts,
 )
 from crosslens.models.text.token_files import encode_text
@@ -64,6 +65,17 @@ def test_vectors_are_fasttext_s_of_the_ids_in_an_order_of_the_seed(
     assert np.array_equal(subword_counts(texts, len(learnt.counts)), learnt.counts)
     found = [int(word) for word in sorted(set(words), key=lambda w: (-words.count(w), int(w)))]
     assert learnt.by_frequency.tolist() == found and len(found) < len(learnt.counts) - 5
+
+
+def test_ids_are_read_as_words_and_come_back_with_their_vectors(tmp_path):
+    rows = [[7, 0, 3], [3, 7], [], [10, 3]] * 4
+    ids, vectors = skipgram_of_ids(rows, SETTINGS, tmp_path)
+    assert sorted(ids.tolist()) == [0, 3, 7, 10] and vectors.shape == (4, 6)
+    (tmp_path / "t.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in rows))
+    told = {"epochs": 2, "window": 3, "min_count": 1, "subwords": (0, 0)}
+    theirs = train_skipgram(tmp_path / "t.txt", tmp_path / "t.vec", 6, **told)
+    for i, row in zip(ids.tolist(), vectors, strict=True):
+        assert np.array_equal(row, theirs.vectors[list(theirs.words).index(str(i))])
 
 
 def test_another_seed_gives_other_vectors(vocabulary, texts, learnt, tmp_path):

@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -23,12 +25,13 @@ from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.models.machine.distributed import World
 from crosslens.models.transplant import learning
-from crosslens.models.transplant.learning import _MaskedWords, _Rows
+from crosslens.models.transplant.learning import _MaskedWords, _Objective, _Rows
 from crosslens.models.transplant.transplant import transplant_vocabulary
 from crosslens.recipes.quickstart import DATA
 
 FRENCH = (DATA / "corpus" / "fra.txt").read_text(encoding="utf-8").splitlines()[:300]
 TEXT = Corpus("fra", FRENCH, [str(n) for n in range(len(FRENCH))], "french")
+FEW = Corpus("fra", FRENCH[:30], [str(n) for n in range(30)], "few")
 TINY = DATA / "tiny-encoder"
 STEPS = 12
 TOKENS = STEPS * learning.BATCH_TOKENS
@@ -119,16 +122,81 @@ def test_loss_and_gradients_are_those_of_a_tied_model(originals, family):
     assert all(one.grad is None for one in model.parameters())
 
 
-def test_an_encoder_without_a_head_has_none_afterwards(tmp_path):
-    body = AutoModel.from_pretrained(TINY)
-    body.save_pretrained(tmp_path / "body")
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "body")
-    found = made(tmp_path / "fra", encoder=tmp_path / "body")
-    old, new = (load_file(one / "model.safetensors") for one in (tmp_path / "body", found.folder))
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory):
+    """An encoder without a head for masked words; new ones are trained for few updates here, since
+    the text is short."""
+    folder = tmp_path_factory.mktemp("headless") / "body"
+    AutoModel.from_pretrained(TINY).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(learning, "HEAD_STEPS", 8)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def trained_below_a_new_head(headless, tmp_path_factory):
+    """A finished transplant of it. Not to be written to."""
+    return made(tmp_path_factory.mktemp("trained") / "fra", encoder=headless)
+
+
+def test_an_encoder_without_a_head_has_none_afterwards(headless, trained_below_a_new_head):
+    found = trained_below_a_new_head
+    old, new = (load_file(one / "model.safetensors") for one in (headless, found.folder))
     moved = {name for name in old if name not in new or not torch.equal(old[name], new[name])}
-    assert moved == {"embeddings.word_embeddings.weight"} and old.keys() == new.keys()
-    curve = [*found.learnt.perplexities.values()]
-    assert curve[-1] < curve[0] / 1.3
+    table = "embeddings.word_embeddings.weight"
+    assert moved == {table} and old.keys() == new.keys()
+    tokenizer = AutoTokenizer.from_pretrained(found.folder)
+    theirs = AutoTokenizer.from_pretrained(headless)
+    for name in tokenizer.all_special_tokens:
+        mine, other = (t.convert_tokens_to_ids(name) for t in (tokenizer, theirs))
+        assert torch.equal(new[table][mine], old[table][other])
+
+
+def test_a_new_head_is_trained_first_with_the_embeddings_as_they_are(
+    headless, trained_below_a_new_head, tmp_path, monkeypatch
+):
+    """So the perplexity before is that of what the embeddings begin with: the same whatever they are
+    trained on, and below a unigram model's, which a head that is just sampled is far from."""
+    found = trained_below_a_new_head.learnt
+    curve = [*found.perplexities.values()]
+    assert found.new_head and [*found.perplexities][0] == 0
+    assert 5_000 < found.head_tokens < learning.HEAD_STEPS * learning.BATCH_TOKENS
+    assert curve[-1] < curve[0] < found.unigram
+    told = json.loads((trained_below_a_new_head.folder / "transplant.json").read_text())["learnt"]
+    assert told["new_head"] is True and told["head_tokens"] == found.head_tokens
+    moved, stood = [], {}
+    run_loop = learning.run_loop
+
+    def watched(objective, settings, *others):
+        before = {name: one.clone() for name, one in objective.model.state_dict().items()}
+        weights = run_loop(objective, settings, *others)
+        moved.append({name for name in before if not torch.equal(before[name], weights[name])})
+        stood.update({settings.name: settings.steps})
+        return weights
+
+    monkeypatch.setattr(learning, "run_loop", watched)
+    other = made(tmp_path / "fra", encoder=headless, tokens=learning.BATCH_TOKENS)
+    assert "rows" not in moved[0] and {"bias", "head.0.weight"} <= moved[0]
+    assert {"rows", "bias", "head.0.weight"} <= moved[1]
+    assert stood == {"head": learning.HEAD_STEPS, "embeddings": 1}
+    assert other.learnt.perplexities[0] == curve[0]
+
+
+def test_an_encoder_with_a_head_keeps_it_and_says_so(trained):
+    assert not trained.learnt.new_head and trained.learnt.head_tokens == 0
+    told = json.loads((trained.folder / "transplant.json").read_text())["learnt"]
+    assert told["new_head"] is False
+    assert told["converged"] is True is trained.learnt.converged
+
+
+@pytest.mark.parametrize(
+    ("curve", "converged"),
+    [((90.0, 60.0), True), ((50.0, 51.0), False), ((900.0, 75.0), False), ((9.0, math.nan), False)],
+)
+def test_a_training_converges_that_ends_below_its_start_and_a_unigram_model(curve, converged):
+    learnt = learning.Learnt(dict(zip((0, 4096), curve, strict=True)), unigram=75.0, masked=9)
+    assert learnt.converged is converged and learnt.told()["converged"] is converged
 
 
 def test_a_sentence_that_is_held_out_is_nowhere_trained_on_however_often_it_stands():
@@ -163,6 +231,29 @@ def test_masks_are_of_the_text_and_held_out_sentences_are_not_trained_on():
     assert seen.tolist() == list(range(285))  # each once in an epoch
 
 
+@pytest.mark.parametrize(("part", "step"), [("head", 5), (".", 9)])
+def test_a_new_head_and_what_is_below_it_are_resumed_to_the_same_bytes(
+    headless, trained_below_a_new_head, tmp_path, monkeypatch, part, step
+):
+    batch = _Objective.batch
+
+    def stopped(self, number):
+        if number == step and self.model.rows.requires_grad is (part == "."):
+            raise KeyboardInterrupt
+        return batch(self, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Objective, "batch", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path / "fra", encoder=headless)
+    assert list((tmp_path / "fra.training" / part).glob("checkpoints/step-*"))
+    again = made(tmp_path / "fra", encoder=headless)
+    assert [path.name for path in tmp_path.iterdir()] == ["fra"]
+    for name in ("model.safetensors", "transplant.json"):
+        expected = (trained_below_a_new_head.folder / name).read_bytes()
+        assert (again.folder / name).read_bytes() == expected, name
+
+
 def test_a_stopped_training_is_resumed_to_the_same_bytes(trained, tmp_path, monkeypatch):
     forward, left = _MaskedWords.forward, [9 * 4]
 
@@ -184,6 +275,37 @@ def test_a_stopped_training_is_resumed_to_the_same_bytes(trained, tmp_path, monk
     assert not beside.exists()
     for name in ("model.safetensors", "config.json", "transplant.json", "tokenizer.json"):
         assert (again.folder / name).read_bytes() == (trained.folder / name).read_bytes(), name
+
+
+def test_a_training_that_is_done_is_returned_where_a_kill_left_what_lies_beside(
+    trained, tmp_path, monkeypatch
+):
+    from crosslens.models.transplant import transplant as module
+
+    write = module._write
+
+    def killed(model, tokenizer, told, out):
+        write(model, tokenizer, told, out)
+        if out == tmp_path / "fra":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path / "fra")
+    beside, model = tmp_path / "fra.training", tmp_path / "fra" / "model.safetensors"
+    assert beside.is_dir() and model.read_bytes()
+    with pytest.raises(OutputError, match="--out: expected a new folder"):
+        made(tmp_path / "fra", tokens=2 * TOKENS)
+    with pytest.raises(OutputError, match="--out: expected a new folder"):
+        made(tmp_path / "fra", tokens=None)
+    assert beside.is_dir()
+    monkeypatch.setattr(module, "_train", None)
+    again = made(tmp_path / "fra")
+    assert dataclasses.replace(again, folder=trained.folder) == trained
+    assert not beside.exists()
+    with pytest.raises(OutputError, match="--out: expected a new folder"):
+        made(tmp_path / "fra")
 
 
 @pytest.mark.slow  # processes that import torch
@@ -273,11 +395,10 @@ def _masked(batch):
 
 
 @pytest.mark.slow  # three processes that import torch
-def test_two_processes_of_torchrun_train_the_embeddings_of_one(tmp_path):
+@pytest.mark.parametrize("kind", [AutoModelForMaskedLM, AutoModel])
+def test_two_processes_of_torchrun_train_the_embeddings_of_one(tmp_path, kind):
     encoder, text = tmp_path / "encoder", tmp_path / "fra.txt"
-    model = AutoModelForMaskedLM.from_pretrained(
-        TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
+    model = kind.from_pretrained(TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model.save_pretrained(encoder)
     AutoTokenizer.from_pretrained(TINY).save_pretrained(encoder)
     text.write_text("".join(f"{line}\n" for line in FRENCH[:80]), encoding="utf-8")
@@ -317,11 +438,45 @@ def test_what_the_first_process_begins_the_others_do_not(tmp_path, monkeypatch):
     [
         ({"tokens": 100}, InputError, "--tokens: expected 4,096"),
         ({"by": "guess"}, InputError, "--by: expected one of .*monotrans"),
+        ({"text": FEW}, InputError, "--text: expected 40 different sentences"),
+        ({"seed": -1}, InputError, "seed: expected a whole number from 0"),
+        ({"seed": 2**32}, InputError, "seed: expected a whole number from 0"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_and_nothing_written(more, error, match, tmp_path):
     with pytest.raises(error, match=match):
         made(tmp_path / "fra", **more)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_says_that_it_made_a_head(headless, tmp_path, capsys):
+    (tmp_path / "fra.txt").write_text("\n".join(FRENCH), encoding="utf-8")
+    line = ["transplant", "--encoder", str(headless), "--text", f"fra={tmp_path / 'fra.txt'}"]
+    line += ["--by", "overlap", "--vocabulary", "300", "--tokens", "3e4", "--device", "cpu"]
+    assert main([*line, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "has no head for masked words: a new one was trained first" in told
+    assert "with body and embeddings as they were" in told and "converge" not in told
+
+
+def test_a_tokeniser_that_cannot_mask_is_refused_and_nothing_written(tmp_path):
+    AutoModel.from_pretrained(TINY).save_pretrained(tmp_path / "body")
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(tmp_path / "body")
+    with pytest.raises(InputError, match="--encoder: expected a tokeniser with a mask"):
+        made(tmp_path / "fra", encoder=tmp_path / "body")
+    assert [path.name for path in tmp_path.iterdir()] == ["body"]
+
+
+def test_held_out_sentences_that_are_unknown_are_refused_and_nothing_written(originals, tmp_path):
+    """Characters that the vocabulary has never seen are one special token."""
+    lines = FRENCH[:40]
+    kept = learning.held_out(lines, 0)[1]
+    lines = ["猫犬鳥"[n % 3] * (n + 1) if line in kept else line for n, line in enumerate(lines)]
+    text = Corpus("fra", lines, [str(n) for n in range(40)], "french")
+    with pytest.raises(InputError, match="--text: expected held-out sentences"):
+        made(tmp_path / "fra", encoder=originals["bert"], by="random", text=text, size=300)
     assert not list(tmp_path.iterdir())
 
 
@@ -332,6 +487,12 @@ def test_the_command_trains_random_embeddings_and_shows_how(tmp_path, capsys):
     assert main([*line, "--out", str(tmp_path / "out"), "--quiet"]) == 0
     told = capsys.readouterr().out
     assert "tokens trained on  perplexity" in told and "knows their frequency alone" in told
+    assert "This training did not converge: it is no better than a unigram model" in told
+    assert "head" not in told
+    assert (
+        json.loads((tmp_path / "out" / "transplant.json").read_text())["learnt"]["converged"]
+        is False
+    )
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
     try:
         with pytest.MonkeyPatch.context() as patched:

@@ -18,13 +18,15 @@ from transformers import (
 import crosslens as cl
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
-from crosslens.errors import CrosslensError
+from crosslens.errors import CrosslensError, InputError
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.text.tokenisation import (
     Vocabulary,
     train_tokenizer,
     with_special_tokens,
 )
+from crosslens.models.transplant import transplant as module
+from crosslens.models.transplant.learning import held_out
 from crosslens.models.transplant.subwords import (
     retokenised_weights,
     shared_subwords,
@@ -32,6 +34,7 @@ from crosslens.models.transplant.subwords import (
     translation_weights,
 )
 from crosslens.models.transplant.transplant import INITIALISERS, transplant_vocabulary
+from crosslens.progress import be_quiet
 from crosslens.recipes.quickstart import DATA
 
 FRENCH = (DATA / "corpus" / "fra.txt").read_text(encoding="utf-8").splitlines()[:300]
@@ -257,6 +260,45 @@ def test_the_command_takes_links_of_a_parallel_text(tmp_path, capsys):
     assert main(other) == 2
     assert "expected two texts, the second in fra, as --text" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
+
+
+def test_links_of_sentences_that_are_held_out_shape_nothing(tmp_path, monkeypatch, capsys):
+    """However a sentence is divided by spaces, or its letters written."""
+    kept = held_out(FRENCH, 5)[1]
+    spaced = [" ".join(line.replace(".", " .").split()).lower() for line in FRENCH]
+    (tmp_path / "fr").write_text("\n".join(spaced) + "\n", encoding="utf-8")
+    old = "\n".join(f"line{n}" for n in range(300))
+    (tmp_path / "en").write_text(old + "\n", encoding="utf-8")
+    links = "\n".join(["0-0"] * 300)
+    (tmp_path / "links").write_text(links + "\n", encoding="utf-8")
+    given = []
+
+    def stop(*_, pairs, **__):
+        given.append(pairs)
+
+    monkeypatch.setattr(module, "transplant_vocabulary", stop)
+    told = {"by": "translation", "language": "fra", "links": tmp_path / "links", "seed": 5}
+    told["parallel"] = {"eng": tmp_path / "en", "fra": tmp_path / "fr"}
+    be_quiet(False)
+    cl.transplant(TINY, FRENCH, tmp_path / "out", **told)
+    assert "held out" not in capsys.readouterr().err
+    cl.transplant(TINY, FRENCH, tmp_path / "out", tokens=5000, **told)
+    assert "15 of 300 lines of --parallel are left out" in capsys.readouterr().err
+    every, fewer = ({int(old[4:]) for old, _ in pairs} for pairs in given)
+    assert every == {*range(300)}
+    assert every - fewer == {n for n, line in enumerate(FRENCH) if line in kept}
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, 2**32])
+def test_a_seed_that_is_none_is_refused(seed, tmp_path):
+    (tmp_path / "en").write_text("the\n" * 3)
+    (tmp_path / "links").write_text("0-0\n" * 3)
+    told = {"links": tmp_path / "links", "by": "translation", "tokens": 5000}
+    told["parallel"] = {"eng": tmp_path / "en", "fra": tmp_path / "en"}
+    for more in ({"by": "overlap"}, told):
+        with pytest.raises(InputError, match="seed: expected a whole number from 0"):
+            cl.transplant(TINY, FRENCH, tmp_path / "out", language="fra", seed=seed, **more)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_dictionary_whose_columns_are_exchanged_is_refused(tmp_path):
