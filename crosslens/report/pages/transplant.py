@@ -149,7 +149,7 @@ def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
     if lost := [name for name, one in learnt.items() if not one.get("converged", True)]:
         notes.append(
             f"{len(lost)} of {plural(len(learnt), 'training')} did not converge ({join(lost)}): no "
-            "better than a unigram model, or than what they began with."
+            "better than a unigram model, or than their start."
         )
     if heads := [name for name, one in learnt.items() if one.get("new_head")]:
         has = "has" if len(heads) == 1 else "have"
