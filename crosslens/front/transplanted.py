@@ -1,6 +1,5 @@
 """An encoder with the vocabulary of another language."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,6 @@ from crosslens.errors import refuse
 from crosslens.progress import say
 
 __all__ = ["transplant"]
-
-# letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, CJK
-_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 def transplant(
@@ -192,12 +188,12 @@ def _check_direction(name: str, pairs: Sequence[tuple[str, str]], text: Corpus) 
     """Refuse pairs whose first words are those of the new language's text: what stands in it more
     often than their second ones, words of both sides apart. Nothing is said of a language that is
     written without spaces, whose words nobody sees."""
-    from crosslens.models.training.anchors import counted_words
+    from crosslens.models.training.anchors import counted_words, is_unspaced
 
     if not pairs:
         refuse(name, "pairs of words", "none", "give some that are linked")
     sides = [set(side) for side in zip(*pairs, strict=True)]
-    if sum(map(bool, map(_UNSPACED.search, sides[1]))) > len(sides[1]) / 2:
+    if is_unspaced(sides[1]):
         return
     own = [sides[0] - sides[1], sides[1] - sides[0]]
     seen = counted_words(text.sentences, own[0] | own[1])

@@ -36,6 +36,7 @@ __all__ = [
     "check_dictionary",
     "check_direction",
     "counted_words",
+    "is_unspaced",
 ]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
@@ -205,7 +206,7 @@ def check_direction(
     straight = [len(side & here.keys()) for side, here in zip(sides, seen, strict=True)]
     turned = [len(side & here.keys()) for side, here in zip(sides[::-1], seen, strict=True)]
     if sum(straight) and sum(turned) <= 2 * sum(straight):
-        if not _is_unspaced(texts[1]):
+        if not is_unspaced(texts[1]):
             _check_translations(pairs, languages, *seen)
         return
     expected = f"words of {languages[0]}, each with one of {languages[1]}"
@@ -239,8 +240,12 @@ def _check_translations(
         )
 
 
-def _is_unspaced(words: Collection[str]) -> bool:
-    """Whether most of a text's words are of a script that puts no spaces between them."""
+def is_unspaced(words: Collection[str]) -> bool:
+    """Whether most of some words are of a script that puts no spaces between them.
+
+    >>> is_unspaced(["我们学习", "cat", "语言"]), is_unspaced(["chat"])
+    (True, False)
+    """
     return 2 * sum(bool(_UNSPACED.search(word)) for word in words) > len(words)
 
 

@@ -26,8 +26,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import InputError
-from crosslens.files import free_folder, read_json, refuse_begun, write_json
+from crosslens.files import read_json, refuse_begun, write_json
 from crosslens.models.text.subword_vectors import (
     SkipGram,
     SubwordVectors,
@@ -40,7 +39,7 @@ from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import held_out_scores, prepared, text_settings
+from crosslens.run.trainings.shared import given_back, held_out_scores, prepared, text_settings
 from crosslens.run.trainings.subword_mapping import map_subwords, normalised, refuse_no_overlap
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
@@ -128,7 +127,12 @@ def run_clwe(
             finished = run.finished
         with world.together():
             if world.first:
-                held.enter_context(_given_back(folder, new=not folder.exists()))
+                new = not folder.exists()
+                held.enter_context(
+                    given_back(
+                        folder, ("texts", "vectors"), "vectors/*/vectors.safetensors", new=new
+                    )
+                )
                 held.enter_context(run.open())
                 if not finished:
                     _make_vectors(clwe, folder)
@@ -151,18 +155,6 @@ def _settings(clwe: Clwe) -> dict[str, Any]:
     told = text_settings({"bert": clwe.bert, **clwe.texts})
     bert = told.pop("bert") | {"embeddings": f"mapped/{clwe.source}"}
     return {"bert": bert, "texts": told, **clwe.told}
-
-
-@contextlib.contextmanager
-def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
-    """Free a run's folder when it is refused before any vectors were learnt: what was made would
-    refuse the corrected settings."""
-    try:
-        yield
-    except InputError:
-        if not any(folder.glob("vectors/*/vectors.safetensors")):
-            free_folder(folder, ("texts", "vectors", "config.json"), new=new)
-        raise
 
 
 def _make_vectors(clwe: Clwe, folder: Path) -> None:

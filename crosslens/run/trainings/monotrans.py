@@ -20,17 +20,17 @@ import contextlib
 import dataclasses
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import InputError, TrainingError
-from crosslens.files import free_folder, read_json, refuse_begun
+from crosslens.errors import TrainingError
+from crosslens.files import read_json, refuse_begun
 from crosslens.languages import same_language
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import held_out_scores, prepared, text_settings
+from crosslens.run.trainings.shared import given_back, held_out_scores, prepared, text_settings
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
 from crosslens.selection import choose
@@ -83,7 +83,8 @@ def run_monotrans(
         with world.together():
             if world.first:
                 if not finished:
-                    held.enter_context(_given_back(folder, new=not folder.exists()))
+                    new = not folder.exists()
+                    held.enter_context(given_back(folder, ("texts",), "step-1", new=new))
                 held.enter_context(run.open())
                 if not finished and not (folder / "step-1").exists():
                     _check_texts(recipes, folder / "texts")
@@ -114,18 +115,6 @@ def run_monotrans(
                 run.note(versions=versions(), **noted)
                 run.finish(scores)
     return folder
-
-
-@contextlib.contextmanager
-def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
-    """Free a run's folder when it is refused before anything was trained: what was made would refuse
-    the corrected settings."""
-    try:
-        yield
-    except InputError:
-        if not (folder / "step-1").exists():
-            free_folder(folder, ("config.json", "texts"), new=new)
-        raise
 
 
 def _check_texts(recipes: Mapping[str, TrainRecipe], place: Path) -> None:

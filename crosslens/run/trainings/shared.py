@@ -1,18 +1,38 @@
 """What runs of several trainings have in common: which settings and texts they depend on, and how well
 each training has learnt its languages."""
 
+import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
+from crosslens.files import free_folder
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.score import Score
 
-__all__ = ["held_out_scores", "prepared", "text_settings"]
+__all__ = ["given_back", "held_out_scores", "prepared", "text_settings"]
+
+
+@contextlib.contextmanager
+def given_back(folder: Path, made: Sequence[str], learnt: str, *, new: bool) -> Iterator[None]:
+    """Free a run's folder when it is refused before anything was learnt: what was made would refuse
+    the corrected settings.
+
+    Parameters
+    ----------
+    made: names of what there is by then, beside the claim. learnt: pattern of what is kept, in the
+        folder. new: the folder was not there before.
+    """
+    try:
+        yield
+    except InputError:
+        if not any(folder.glob(learnt)):
+            free_folder(folder, ("config.json", *made), new=new)
+        raise
 
 
 def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any]]:
