@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import math
+from collections.abc import Mapping
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
@@ -30,6 +32,13 @@ def transplant_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="train the new embeddings on N tokens of the text, under the frozen body (with --by "
         "monotrans: 4e6); an encoder without a head for masked words gets one first",
+    )
+    add(
+        "--times",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train them N times from other seeds, and keep the best (default: %(default)s)",
     )
     add(
         "--vocabulary",
@@ -77,6 +86,7 @@ def transplant(arguments: argparse.Namespace) -> None:
         parallel=by_language(arguments.parallel, "--parallel") if arguments.parallel else None,
         language=language,
         tokens=None if arguments.tokens is None else _whole(arguments.tokens),
+        times=arguments.times,
         seed=arguments.seed,
         device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
@@ -105,11 +115,28 @@ def transplant(arguments: argparse.Namespace) -> None:
                 f"{made.learnt.head_tokens:,} tokens with body and embeddings as they were, and then "
                 "along with the embeddings; it is left out of the result."
             )
-        if not made.learnt.converged:
+        if made.learnt.repeats:
+            _say_repeats(made.learnt.repeats, made.learnt.lost)
+        elif not made.learnt.converged:
             print(
                 "This training did not converge: it is no better than a unigram model, or than what "
                 "it began with."
             )
+
+
+def _say_repeats(repeats: Mapping[int, float], lost: int) -> None:
+    ends = ", ".join(
+        "lost" if math.isnan(one) else format_value(one, 1) for one in repeats.values()
+    )
+    print(
+        f"The best of {len(repeats)} trainings ({ends}). It is chosen on these very sentences, which "
+        "makes its perplexity somewhat too good."
+    )
+    if lost:
+        print(
+            f"{lost} of {len(repeats)} did not converge: no better than a unigram model, or than "
+            "what they began with, or their loss was no number any more."
+        )
 
 
 def _whole(tokens: float) -> int:

@@ -26,6 +26,7 @@ def transplant(
     parallel: Mapping[str, str | Path] | None = None,
     language: str | None = None,
     tokens: int | None = None,
+    times: int = 1,
     seed: int = 0,
     device: str = "auto",
     trust_remote_code: bool = False,
@@ -56,19 +57,22 @@ def transplant(
     tokens: train the new embeddings on so many of the text's, by masked language modelling under the
         frozen body, whatever they begin with. A training that was stopped is resumed by the same
         call; it lies in ``OUT.training`` until it is done.
+    times: train so often, each time from another seed, and keep the one that is best on held-out
+        sentences.
     device: for the training. seed: of what is sampled. trust_remote_code: run the code that comes with the encoder.
 
     Returns
     -------
     Where it is, how many rows were sampled, copied and combined, and ``learnt``: perplexity of
     held-out sentences while they were trained, whether that converged, and whether a head for masked
-    words had to be made.
+    words had to be made; of several trainings, where each ended and how many did not converge.
 
     Raises
     ------
     InputError: no such initialiser, what it needs is missing or fits nothing, an encoder of another
         kind.
     OutputError: the folder is there already.
+    TrainingError: the loss is no number any more, in all of the trainings.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -93,7 +97,14 @@ def transplant(
     shown = {
         "encoder": str(encoder),
         "text": [f"{corpus.language}={text}"] if isinstance(text, str | Path) else [],
-        **{"by": by, "vocabulary": size, "tokens": tokens, "seed": seed, "device": device},
+        **{
+            "by": by,
+            "vocabulary": size,
+            "tokens": tokens,
+            "times": times,
+            "seed": seed,
+            "device": device,
+        },
         "dictionary": dictionary and str(dictionary),
         "links": links and str(links),
         "parallel": [f"{code}={path}" for code, path in (parallel or {}).items()],
@@ -108,6 +119,7 @@ def transplant(
         size=size,
         pairs=_pairs(dictionary, links, parallel, corpus, kept),
         tokens=tokens,
+        times=times,
         seed=seed,
         device=device,
         trust_remote_code=trust_remote_code,

@@ -69,6 +69,10 @@ class Learnt:
     masked: subwords that both are measured on.
     new_head: whether the encoder had no head for masked words, so that one was made.
     head_tokens: what that was trained on before, with the embeddings as they were.
+    repeats: where it was done several times, of which this is the best, the seed of each ->
+        perplexity at its end; NaN where the loss was no number any more. Chosen on these very
+        sentences, the best one's is somewhat too good.
+    lost: how many of the repeats did not converge.
     """
 
     perplexities: Mapping[int, float]
@@ -76,6 +80,8 @@ class Learnt:
     masked: int
     new_head: bool = False
     head_tokens: int = 0
+    repeats: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    lost: int = 0
 
     @property
     def converged(self) -> bool:
@@ -84,12 +90,33 @@ class Learnt:
         >>> Learnt({0: 900.0, 4096: 500.0}, unigram=450.0, masked=100).converged
         False
         """
-        first, *_, last = self.perplexities.values()
-        return last < min(first, self.unigram)
+        first = next(iter(self.perplexities.values()))
+        return self.last < min(first, self.unigram)
+
+    @property
+    def last(self) -> float:
+        """Perplexity at its end."""
+        *_, last = self.perplexities.values()
+        return last
 
     def told(self) -> dict[str, Any]:
-        """All of it, as ``transplant.json`` has it."""
-        return {**dataclasses.asdict(self), "converged": self.converged}
+        """All of it, as ``transplant.json`` has it: null for what is no number."""
+        repeats = {n: None if math.isnan(one) else one for n, one in self.repeats.items()}
+        return {**dataclasses.asdict(self), "repeats": repeats, "converged": self.converged}
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> "Learnt":
+        """What :meth:`told` has given, back.
+
+        >>> one = Learnt({0: 900.0, 4096: 500.0}, 450.0, 100, repeats={0: 500.0, 1: math.nan}, lost=2)
+        >>> Learnt.read(json.loads(json.dumps(one.told()))).told() == one.told()
+        True
+        """
+        fields = {name: value for name, value in told.items() if name != "converged"}
+        curve = {int(n): value for n, value in told["perplexities"].items()}
+        ends = told.get("repeats", {}).items()
+        repeats = {int(n): math.nan if one is None else one for n, one in ends}
+        return cls(**{**fields, "perplexities": curve, "repeats": repeats})
 
 
 def held_out(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
@@ -237,13 +264,16 @@ class _Rows:
         seed: int,
         device: str,
         share: tuple[int, int] = (0, 1),
+        apart: int | None = None,
     ) -> None:
         self.share = share  # this process's number, and how many there are
-        check_learnable(tokenizer, text.sentences, seed)
-        self.seed, self.pad, mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
+        apart = seed if apart is None else apart
+        self.seed, self.apart = seed, apart  # of the order and the masks; of what is held out
+        check_learnable(tokenizer, text.sentences, apart)
+        self.pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
         self.special = special = _special(tokenizer)
         self.learnt = np.flatnonzero(~special)
-        trained, kept = held_out(text.sentences, seed)
+        trained, kept = held_out(text.sentences, apart)
         self.rows = list(_rows(tokenizer, trained, special, length))
         self.held_out = list(_rows(tokenizer, kept, special, length))
         self.lengths = np.array([len(row) for row in self.rows])
@@ -269,7 +299,7 @@ class _Rows:
     def judged(self) -> Step:
         """The held-out rows, masked in the same way each time."""
         rows = sorted(self.held_out, key=len)
-        return self._masked(rows, np.random.default_rng([self.seed, 0x7A04]))
+        return self._masked(rows, np.random.default_rng([self.apart, 0x7A04]))
 
     def _masked(
         self, rows: list[np.ndarray], rng: np.random.Generator, rank: int = 0, size: int = 1
@@ -369,6 +399,7 @@ def learn_embeddings(
     *,
     tokens: int,
     seed: int = 0,
+    apart: int | None = None,
     device: str = "auto",
 ) -> Learnt:
     """Train the token embeddings of a transformers model in place, and nothing else of it.
@@ -384,7 +415,8 @@ def learn_embeddings(
     depends: what the model depends on; a checkpoint of another one is refused.
     tokens: how many to train on, padding included; a new head is trained on others before
         (:data:`HEAD_STEPS` batches), with the embeddings as they are.
-    seed: of the order, the masks and a new head. device: "auto", "cpu" or "cuda".
+    seed: of the order, the masks and a new head. apart: of what is held out, and its masks; the
+        same as ``seed`` where it is not given. device: "auto", "cpu" or "cuda".
 
     Raises
     ------
@@ -398,7 +430,8 @@ def learn_embeddings(
         most = getattr(model.config, "max_position_embeddings", _LENGTH + 2) - 2
         with world.together():
             share = world.rank, world.size
-            rows = _Rows(tokenizer, text, min(_LENGTH, most), seed, world.device.type, share)
+            length, kind = min(_LENGTH, most), world.device.type
+            rows = _Rows(tokenizer, text, length, seed, kind, share, apart)
             if world.first:
                 held.enter_context(lock_folder(folder))
         learner = _MaskedWords(model.to(world.device), rows.learnt, seed).to(world.device)

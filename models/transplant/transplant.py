@@ -9,6 +9,7 @@ under it (:mod:`crosslens.models.transplant.learning`).
 
 import dataclasses
 import functools
+import math
 import os
 import shutil
 import tempfile
@@ -29,9 +30,9 @@ from crosslens.alignment.words.new_rows import (
     random_rows,
     similar_rows,
 )
-from crosslens.checks import check_seed
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.corpus import Corpus
-from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
+from crosslens.errors import OutputError, TrainingError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import writing
@@ -58,6 +59,7 @@ from crosslens.models.transplant.subwords import (
     translation_weights,
 )
 from crosslens.progress import say
+from crosslens.selection import choose
 
 __all__ = ["INITIALISERS", "MONOTRANS", "Transplant", "transplant_vocabulary"]
 
@@ -67,6 +69,8 @@ MONOTRANS = "monotrans"
 """Random embeddings, and a training: Artetxe et al. 2020, step 2."""
 _TOKENS = 4_000_000  # of that training, where nothing is said
 _FOLDER = "transplant.json"
+# heads whose embeddings were trained with the task: others below the same body do not fit it
+_TASKS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +102,7 @@ def transplant_vocabulary(
     size: int = 16_000,
     pairs: Mapping[tuple[str, str], float] | None = None,
     tokens: int | None = None,
+    times: int = 1,
     seed: int = 0,
     device: str = "auto",
     trust_remote_code: bool = False,
@@ -124,6 +129,9 @@ def transplant_vocabulary(
     tokens: train the new embeddings on so many, by masked language modelling under the frozen body.
         The sentences by which that is judged are held out of everything, the vocabulary as well.
         What was done of a training that was stopped is beside ``out``, and resumed by the same call.
+    times: train so often, from the seeds ``seed``, ``seed + 1``, … of what is sampled, the order and
+        the masks, and keep the one that is best on the held-out sentences (Artetxe et al. 2020 do
+        so for three languages). One whose loss is no number any more is counted, the others go on.
     device: for the training, "auto", "cpu" or "cuda".
     size: subwords of the new vocabulary, special tokens among them.
     pairs: (old language's word, new language's word) -> weight, for "translation".
@@ -134,13 +142,24 @@ def transplant_vocabulary(
     Raises
     ------
     InputError: no such initialiser, translations missing or none known, an encoder of another kind,
-        a text that gives no such vocabulary or training, nothing shared.
+        one that was fine-tuned on a task along with its embeddings, a text that gives no such vocabulary or training, nothing shared.
+    TrainingError: the loss is no number any more, in all of the trainings.
     OutputError: the folder is there already, but for a transplant of the same settings that a kill
         kept from removing what lies beside it.
     """
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
     given = _Given(
-        str(encoder), text, Path(out), by, size, pairs, tokens, seed, trust_remote_code, asked
+        str(encoder),
+        text,
+        Path(out),
+        by,
+        size,
+        pairs,
+        tokens,
+        times,
+        seed,
+        trust_remote_code,
+        asked,
     )
     with join_world("cpu" if tokens is None else device) as world:
         with world.together():
@@ -168,6 +187,7 @@ class _Given:
     size: int
     pairs: Mapping[tuple[str, str], float] | None
     tokens: int | None
+    times: int
     seed: int
     trusted: bool
     typed: Mapping[str, Any] | None
@@ -197,6 +217,10 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
     check_choice(by, "--by", (*INITIALISERS, MONOTRANS))
     if tokens is not None and tokens < BATCH_TOKENS:
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
+    check_positive_int(given.times, "--times")
+    if given.times > 1 and tokens is None:
+        refuse("--times", "1 where nothing is trained", str(given.times), "add --tokens")
+    check_seed(given.seed + given.times - 1, most=2**32 - 1)  # of the last
     if (by == "translation") != (pairs is not None):
         got = "none" if pairs is None else f"some, with {by}"
         expected = "translations with --by translation alone"
@@ -222,6 +246,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
             "tokens": tokens,
             "held_out": len(given.text) - len(given.learnt_from),
             "pairs": fingerprint(sorted(pairs.items())) if pairs else None,
+            **({"times": given.times} if given.times > 1 else {}),
         }
     if left and _differing(out, told):
         _refuse_there(out)
@@ -238,8 +263,11 @@ def _differing(folder: Path, told: Mapping[str, Any]) -> list[str]:
     return [name for name, value in told.items() if made.get(name) != value]
 
 
-def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> None:
-    """Learn the vocabulary, and write the encoder with what its embeddings begin with."""
+def _begin(
+    given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed: int | None = None
+) -> None:
+    """Learn the vocabulary, and write the encoder with what its embeddings begin with; a ``seed`` of
+    its own for what is sampled."""
     name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         source = find_tokenizer(name, view, given.trusted)
@@ -252,7 +280,8 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> N
     shared = shared_subwords(source, target)
     known = shared.copy()
     known[target.all_special_ids] = -1  # theirs are put back below
-    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, given.seed)
+    seed = given.seed if seed is None else seed
+    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, seed)
     special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
@@ -262,38 +291,68 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> N
 
 
 def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
-    """Write the encoder with trained embeddings; what was made beside is removed once it stands."""
+    """Write the encoder with trained embeddings, the best of the repeats; what was made beside is
+    removed once it stands."""
+    seeds = range(given.seed, given.seed + given.times)
+    learnt, best = dict[int, Learnt](), None
+    for seed in seeds:
+        place = given.beside / f"seed-{seed}" if given.times > 1 else given.beside
+        try:
+            *made, learnt[seed] = _trained(given, folder, told, place, seed, device, world)
+        except TrainingError as error:
+            if seed == seeds[-1] and not learnt:
+                raise
+            say(f"the training from seed {seed} is lost: {error}")
+            continue
+        chosen = choose(learnt, lambda one: -learnt[one].last)
+        if best is None or (chosen is not None and chosen.item == seed):
+            best = *made, learnt[seed]
+    assert best is not None
+    model, target, begun, fared = best
+    if given.times > 1:
+        ends = {seed: learnt[seed].last if seed in learnt else math.nan for seed in seeds}
+        lost = sum(seed not in learnt or not learnt[seed].converged for seed in seeds)
+        fared = dataclasses.replace(fared, repeats=ends, lost=lost)
+    with world.together():
+        if world.first:
+            _write(model, target, {**begun, "learnt": fared.told()}, given.out)
+            shutil.rmtree(given.beside)
+
+
+def _trained(
+    given: _Given,
+    folder: Path,
+    told: Mapping[str, Any],
+    place: Path,
+    seed: int,
+    device: str,
+    world: World,
+) -> tuple[Any, Any, dict[str, Any], Learnt]:
+    """One training from a seed, in a folder of its own: the model, its tokeniser, what is said of how
+    its embeddings began, and how it fared."""
     assert given.tokens is not None
-    beside = given.beside
-    start = beside / "start"
+    start = place / "start"
     with world.together():
         if world.first and not start.exists():
-            _begin(given, folder, start, told)
+            _begin(given, folder, start, told, seed)
     with world.together():
-        made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
+        begun = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
         if others := _differing(start, told):
             expected = f"the transplant that was begun ({', '.join(others)} differ)"
-            refuse(str(beside), expected, "another one", "choose another --out", OutputError)
+            refuse(str(given.beside), expected, "another one", "choose another --out", OutputError)
         model = _load(str(start), start, given.trusted)
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
-        model, target, given.text, beside, made,
-        tokens=given.tokens, seed=given.seed, device=device,
+        model, target, given.text, place, begun,
+        tokens=given.tokens, seed=seed, apart=given.seed, device=device,
     )  # fmt: skip
-    with world.together():
-        if world.first:
-            _write(model, target, {**made, "learnt": learnt.told()}, given.out)
-            shutil.rmtree(beside)
+    return model, target, begun, learnt
 
 
 def _made(out: Path, by: str) -> Transplant:
     """What a finished folder says of itself."""
     told = read_json(out / _FOLDER, dict[str, Any], "delete the folder")
-    learnt = told.get("learnt")
-    if learnt is not None:
-        curve = {int(n): value for n, value in learnt["perplexities"].items()}
-        learnt.pop("converged", None)  # which follows from the others
-        learnt = Learnt(**{**learnt, "perplexities": curve})
+    learnt = Learnt.read(told["learnt"]) if "learnt" in told else None
     return Transplant(out, by, told["subwords"], told["rows"], learnt)
 
 
@@ -303,6 +362,10 @@ def _load(name: str, view: Path, trusted: bool) -> Any:
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
+    if made.endswith(tuple(f"For{task}" for task in _TASKS)):
+        got = f"{name}, a {made}, whose embeddings were trained with its task"
+        remedy = "transplant the encoder that it was made from, and fine-tune that"
+        refuse("--encoder", "an encoder that is not fine-tuned yet", got, remedy)
     if made.endswith(("ForMaskedLM", "ForPreTraining")):
         model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice

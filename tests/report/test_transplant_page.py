@@ -55,6 +55,15 @@ def test_new_heads_and_trainings_that_did_not_converge_are_said(tmp_path):
     assert "1 of 1 training did not converge (b)" in Page(transplants_page([other])).text
 
 
+def test_the_best_of_several_trainings_says_what_it_was_chosen_by(tmp_path):
+    ends = {"0": 640.0, "1": 608.3, "2": None}
+    told = Page(
+        transplants_page([made(tmp_path / "a", "random", last=608.3, repeats=ends, lost=1)])
+    ).text
+    assert "a is the best of 3 trainings (640, 608, lost), chosen on these very sentences" in told
+    assert "1 did not converge." in told
+
+
 def test_embeddings_that_were_not_trained_say_so(tmp_path):
     page = Page(transplants_page([made(tmp_path / "a", "overlap")]))
     assert "None of these embeddings was trained." in page.text and not page.all("svg")

@@ -42,6 +42,8 @@ class _Learnt(TypedDict):
     new_head: NotRequired[bool]  # none of these where an earlier version wrote them
     head_tokens: NotRequired[int]
     converged: NotRequired[bool]
+    repeats: NotRequired[dict[str, float | None]]
+    lost: NotRequired[int]
 
 
 class _Told(TypedDict):
@@ -151,6 +153,14 @@ def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
             f"{len(lost)} of {plural(len(learnt), 'training')} did not converge ({join(lost)}): no "
             "better than a unigram model, or than their start."
         )
+    for name, one in learnt.items():
+        if ends := one.get("repeats"):
+            told = ", ".join("lost" if end is None else f"{end:,.0f}" for end in ends.values())
+            lost_of = f" {one.get('lost', 0)} did not converge." if one.get("lost") else ""
+            notes.append(
+                f"{name} is the best of {len(ends)} trainings ({told}), chosen on these very sentences, "
+                f"which makes its perplexity somewhat too good.{lost_of}"
+            )
     if heads := [name for name, one in learnt.items() if one.get("new_head")]:
         has = "has" if len(heads) == 1 else "have"
         notes.append(

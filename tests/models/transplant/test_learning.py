@@ -22,9 +22,9 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
-from crosslens.errors import InputError, OutputError, StoreError
+from crosslens.errors import InputError, OutputError, StoreError, TrainingError
 from crosslens.models.machine.distributed import World
-from crosslens.models.transplant import learning
+from crosslens.models.transplant import learning, transplant
 from crosslens.models.transplant.learning import _MaskedWords, _Objective, _Rows
 from crosslens.models.transplant.transplant import transplant_vocabulary
 from crosslens.recipes.quickstart import DATA
@@ -443,12 +443,70 @@ def test_what_the_first_process_begins_the_others_do_not(tmp_path, monkeypatch):
         ({"text": FEW}, InputError, "--text: expected 40 different sentences"),
         ({"seed": -1}, InputError, "seed: expected a whole number from 0"),
         ({"seed": 2**32}, InputError, "seed: expected a whole number from 0"),
+        ({"times": 0}, InputError, "--times: expected"),
+        ({"times": 2, "tokens": None}, InputError, "--times: expected 1 where nothing is trained"),
+        ({"times": 2, "seed": 2**32 - 1}, InputError, "seed: expected a whole number from 0"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_and_nothing_written(more, error, match, tmp_path):
     with pytest.raises(error, match=match):
         made(tmp_path / "fra", **more)
     assert not list(tmp_path.iterdir())
+
+
+def test_of_several_trainings_the_best_is_kept(tmp_path, monkeypatch):
+    few = {"by": "random", "tokens": 4 * learning.BATCH_TOKENS}
+    one, other = made(tmp_path / "0", **few), made(tmp_path / "1", **few, seed=1)
+    calls, real = [], transplant.learn_embeddings
+
+    def stopped(*given, seed, **more):
+        calls.append(seed)
+        if calls == [0, 1]:
+            raise KeyboardInterrupt
+        return real(*given, seed=seed, **more)
+
+    monkeypatch.setattr(transplant, "learn_embeddings", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path / "best", **few, times=2)
+    best = made(tmp_path / "best", **few, times=2)
+    assert calls == [0, 1, 0, 1] and not (tmp_path / "best.training").exists()
+    ends = best.learnt.repeats
+    assert ends[0] == one.learnt.last and best.learnt.last == min(ends.values())
+    # what is held out is that of the first seed, and so is what is known of frequencies
+    assert best.learnt.unigram == one.learnt.unigram != other.learnt.unigram
+    assert ends[1] != ends[0] and ends[1] != other.learnt.last
+    assert best.learnt.lost == 2 and json.loads((best.folder / "transplant.json").read_text())[
+        "learnt"
+    ]["repeats"] == {str(seed): end for seed, end in ends.items()}
+    again = made(tmp_path / "again", **few, times=2)
+    files = [(folder / "model.safetensors").read_bytes() for folder in (best.folder, again.folder)]
+    assert files[0] == files[1]
+    if ends[0] < ends[1]:
+        assert files[0] == (one.folder / "model.safetensors").read_bytes()
+
+
+def test_a_training_that_is_lost_is_counted_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    (tmp_path / "fra.txt").write_text("\n".join(FRENCH), encoding="utf-8")
+    line = ["transplant", "--encoder", str(TINY), "--text", f"fra={tmp_path / 'fra.txt'}"]
+    line += ["--by", "overlap", "--vocabulary", "300", "--tokens", "3e4", "--device", "cpu"]
+    line += ["--times", "2", "--quiet"]
+    lost, real = {1}, transplant.learn_embeddings
+
+    def failing(*given, seed, **more):
+        if seed in lost:
+            raise TrainingError("the loss is nan")
+        return real(*given, seed=seed, **more)
+
+    monkeypatch.setattr(transplant, "learn_embeddings", failing)
+    assert main([*line, "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert "The best of 2 trainings (" in told and ", lost)" in told
+    assert "1 of 2 did not converge" in told and "chosen on these very sentences" in told
+    learnt = json.loads((tmp_path / "out" / "transplant.json").read_text())["learnt"]
+    assert learnt["repeats"]["1"] is None and learnt["lost"] == 1 and learnt["converged"]
+    lost.add(0)
+    assert main([*line, "--out", str(tmp_path / "none")]) != 0
+    assert "the loss is nan" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
 def test_the_command_says_that_it_made_a_head(headless, tmp_path, capsys):

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
     ElectraConfig,
     ElectraForPreTraining,
@@ -340,6 +341,17 @@ def test_a_head_that_is_none_for_masked_words_is_left_out(tmp_path):
     made = transplant_vocabulary(tmp_path / "electra", TEXT, tmp_path / "fra", **told)
     assert not [name for name in load_file(made.folder / "model.safetensors") if "head" in name]
     assert made.learnt.perplexities[0] > 1  # embeddings narrower than the body: its head is, too
+
+
+def test_a_task_model_whose_embeddings_were_trained_is_refused(tmp_path):
+    model = AutoModelForSequenceClassification.from_pretrained(TINY, num_labels=3)
+    model.save_pretrained(tmp_path / "topics")
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "topics")
+    with pytest.raises(
+        CrosslensError, match="--encoder: expected an encoder that is not fine-tuned"
+    ):
+        transplant_vocabulary(tmp_path / "topics", TEXT, tmp_path / "fra", by="overlap", size=300)
+    assert not (tmp_path / "fra").exists()
 
 
 def test_a_head_that_lacks_some_of_its_weights_is_refused(originals, tmp_path):
