@@ -798,6 +798,7 @@ def test_no_line_that_is_trained_on_has_a_side_that_is_kept(natural, tmp_path):
 
 def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
     short = natural | {"max_length": 14, "encoder.max_positions": 14}  # cuts some of what is kept
+    short |= {"encoder.layers": 2}
     run = train("conneau-anchors", tmp_path / "run", seeds=1, settings=short).folder
     scores = [s for s in read_scores(run / "scores.jsonl") if s.seed == 0]
     assert {s.encoder for s in scores} == {"none", "default-anchors", "default", "extra"}
