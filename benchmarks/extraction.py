@@ -56,7 +56,7 @@ def read_lines(name: str, data: Path) -> list[str]:
     """A text of the benchmark: as many lines as there are, words between single spaces."""
     import numpy as np
 
-    from crosslens.corpus import read_tsv
+    from crosslens.readers.plain import read_tsv
     from crosslens.readers.words import read_conllu
 
     if name == "EWT":

@@ -90,10 +90,10 @@ def main() -> None:
     told = parser.parse_args()
     import torch
 
-    from crosslens.corpus import open_text
     from crosslens.models.extraction import extract as module
     from crosslens.models.saved.loading import load_encoder
     from crosslens.progress import be_quiet
+    from crosslens.readers.plain import open_text
 
     be_quiet()
     torch.set_num_threads(1)

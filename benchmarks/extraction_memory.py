@@ -57,10 +57,10 @@ def work(encoder: str, layers: list[int], text: Path, store: Path, line: Connect
     """The process that is watched: extracts, and tells at every hundredth what it is at."""
     import torch
 
-    from crosslens.corpus import open_text
     from crosslens.models.extraction import extract
     from crosslens.models.saved.loading import load_encoder
     from crosslens.progress import Progress, be_quiet
+    from crosslens.readers.plain import open_text
 
     class Told(Progress):
         """Progress that is sent, and waits until memory has been looked at."""

@@ -21,10 +21,10 @@ import numpy as np
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary
-from crosslens.models.training.data import read_source
 from crosslens.models.training.masked_lm import prepare, train
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
+from crosslens.models.training.sources import read_source
 
 
 def recipe(text: str, system: str, steps: int) -> TrainRecipe:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         retrieval_both_directions,
         self_learning,
     )
-    from crosslens.corpus import Corpus, open_text, read_dataset, read_text, read_tsv
+    from crosslens.corpus import Corpus
     from crosslens.derive.corpora import derive_corpus
     from crosslens.errors import CrosslensError
     from crosslens.front.calls import probe, study, train, transfer
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         probe_layers,
         stratified_parts,
     )
+    from crosslens.readers.data_set import read_dataset
+    from crosslens.readers.plain import open_text, read_text, read_tsv
     from crosslens.readers.words import read_conllu, read_words, split_words
     from crosslens.score import Score
 
@@ -72,7 +74,7 @@ _FROM = {
         "retrieval_both_directions",
         "self_learning",
     ),
-    "corpus": ("Corpus", "open_text", "read_dataset", "read_text", "read_tsv"),
+    "corpus": ("Corpus",),
     "derive.corpora": ("derive_corpus",),
     "errors": ("CrosslensError",),
     "front.calls": ("probe", "study", "train", "transfer"),
@@ -98,6 +100,8 @@ _FROM = {
         "probe_layers",
         "stratified_parts",
     ),
+    "readers.data_set": ("read_dataset",),
+    "readers.plain": ("open_text", "read_text", "read_tsv"),
     "readers.words": ("read_conllu", "read_words", "split_words"),
     "score": ("Score",),
 }

@@ -16,7 +16,7 @@ a model takes a callable.
                                               number_probes scores it
     methods/linear/mlp_probe                  a classifier with one hidden layer
     methods/linear/layer_mix                  one classifier on a learnt mix of layers
-    methods/evaluation                        probes of every layer with all their controls
+    methods/evaluation, methods/results       probes of every layer with all their controls
     methods/splits                            which items train, choose and test
     methods/controls, methods/control_tasks   majority, shuffled labels, random labels of word types
     methods/surface_baselines                 what the letters alone say
@@ -37,7 +37,7 @@ if __name__ != "crosslens.probes":
 from crosslens.probes.methods.control_tasks import control_labels
 from crosslens.probes.methods.controls import Accuracy, majority_accuracy, shuffled_labels
 from crosslens.probes.methods.description_length import DescriptionLength, description_length
-from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
+from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.language_id import (
     LanguageIdResult,
     LanguageIdSettings,
@@ -57,6 +57,7 @@ from crosslens.probes.methods.paired_tests import (
     mcnemar,
     permutation_test,
 )
+from crosslens.probes.methods.results import ProbeResult
 from crosslens.probes.methods.rows import TakenRows
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.methods.structural import StructuralProbe

@@ -17,10 +17,10 @@ from jaxtyping import Int
 from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_positive_int, check_seed
-from crosslens.corpus import read_lines
 from crosslens.errors import InputError, quote, refuse
 from crosslens.files import write_file
 from crosslens.one_line import one_line
+from crosslens.readers.plain import read_lines
 
 __all__ = [
     "AlignmentScores",

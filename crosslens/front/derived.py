@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from crosslens.corpus import Corpus, Lazy, read_lines, read_text
+from crosslens.corpus import Corpus, Lazy
 from crosslens.derive.corpora import DerivedCorpus, Tags, Unit, derive_corpus
 from crosslens.derive.passages import derived_answer
 from crosslens.derive.registry import derived_code, transformation
@@ -18,6 +18,7 @@ from crosslens.files import make_folder, write_whole
 from crosslens.languages import same_language
 from crosslens.progress import say
 from crosslens.readers.labelled_text import read_labelled_text
+from crosslens.readers.plain import read_lines, read_text
 from crosslens.readers.questions import Answer, Question, questions_text, read_questions
 from crosslens.readers.sentence_pairs import read_sentence_pairs
 from crosslens.readers.tagged_words import read_tagged_words, tagged_text

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from crosslens.corpus import Corpus, read_text
+from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, check_choice, refuse
 from crosslens.files import cannot_write, lock_file, make_folder
 from crosslens.front.derived import with_words
@@ -19,6 +19,7 @@ from crosslens.readers.parsers import (
     spacy_parser,
     stanza_parser,
 )
+from crosslens.readers.plain import read_text
 from crosslens.readers.treebank import conllu_text
 from crosslens.readers.words import SEGMENTERS
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from crosslens.activations import Activations
 from crosslens.asked import asked_of, keep_asked
-from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
+from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.files import make_folder
 from crosslens.progress import say
+from crosslens.readers.data_set import read_dataset
+from crosslens.readers.plain import open_text, read_tsv
 from crosslens.readers.words import read_conllu, read_words, segment
 
 __all__ = ["extract_files"]

@@ -7,9 +7,10 @@ from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.checks import check_seed
-from crosslens.corpus import Corpus, as_corpus, check_parallel, open_text
+from crosslens.corpus import Corpus, as_corpus, check_parallel
 from crosslens.errors import refuse
 from crosslens.progress import say
+from crosslens.readers.plain import open_text
 
 __all__ = ["transplant"]
 

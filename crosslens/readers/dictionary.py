@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from crosslens.corpus import check_sentence, read_lines
+from crosslens.corpus import check_sentence
 from crosslens.errors import refuse
 from crosslens.files import write_file
 from crosslens.progress import say
+from crosslens.readers.plain import read_lines
 
 __all__ = ["Dictionary", "WordPairs", "pairs_in", "read_dictionary", "write_dictionary"]
 

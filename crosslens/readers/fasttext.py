@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from crosslens.checks import check_positive_int
-from crosslens.corpus import check_sentence, file_name
+from crosslens.corpus import check_sentence
 from crosslens.errors import InputError, OutputError, check_choice, refuse
 from crosslens.files import cannot_write, need_space
 from crosslens.progress import Progress, say
+from crosslens.readers.plain import file_name
 from crosslens.readers.static_vectors import StaticVectors, write_vec
 
 __all__ = ["read_fasttext_bin", "train_skipgram"]

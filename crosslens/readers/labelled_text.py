@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from crosslens.checks import check_columns
-from crosslens.corpus import Corpus, file_name, read_lines
+from crosslens.corpus import Corpus
 from crosslens.errors import refuse
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["LabelledText", "first_two_sentences", "read_labelled_text", "read_table", "read_wili"]
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosslens.checks import check_columns
-from crosslens.corpus import file_name, read_lines
 from crosslens.errors import InputError, cut, quote, refuse
 from crosslens.files import parse_json
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["MARVIN_LINZEN_CATEGORIES", "MinimalPair", "read_minimal_pairs"]
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from crosslens.corpus import check_sentence, read_lines
+from crosslens.corpus import check_sentence
 from crosslens.errors import InputError, quote, refuse
 from crosslens.files import parse_json
+from crosslens.readers.plain import read_lines
 
 __all__ = ["Answer", "Question", "questions_text", "read_questions"]
 

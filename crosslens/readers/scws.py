@@ -20,9 +20,10 @@ import numpy as np
 from jaxtyping import Float
 
 from crosslens.checks import check_columns
-from crosslens.corpus import Corpus, file_name, read_lines
+from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.progress import say
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["Scws", "ScwsItem", "read_scws"]
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crosslens.checks import check_columns
-from crosslens.corpus import Corpus, file_name, read_lines
+from crosslens.corpus import Corpus
 from crosslens.errors import quote, refuse
 from crosslens.languages import same_language
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["SentencePairs", "read_sentence_pairs"]
 

@@ -25,10 +25,11 @@ from jaxtyping import Float, Int
 from pyarrow import compute, csv
 
 from crosslens.checks import check_matrix, check_positive_int
-from crosslens.corpus import check_sentence, file_name
+from crosslens.corpus import check_sentence
 from crosslens.errors import check_choice, refuse
 from crosslens.files import cannot_write
 from crosslens.progress import Progress, say
+from crosslens.readers.plain import file_name
 
 __all__ = ["StaticVectors", "read_vec", "write_vec"]
 

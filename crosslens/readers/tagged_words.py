@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from crosslens.corpus import Corpus, check_sentence, file_name, read_lines
+from crosslens.corpus import Corpus, check_sentence
 from crosslens.errors import quote, refuse
+from crosslens.readers.plain import file_name, read_lines
 from crosslens.readers.words import locate_words
 
 __all__ = ["read_tagged_words", "tagged_text"]

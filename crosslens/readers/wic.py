@@ -20,8 +20,9 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Bool
 
-from crosslens.corpus import Corpus, check_spans, file_name, read_lines
+from crosslens.corpus import Corpus, check_spans
 from crosslens.errors import InputError, quote, refuse
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["Wic", "WicItem", "read_wic", "read_wic_spans"]
 

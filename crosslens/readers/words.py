@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.checks import check_columns
-from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans, file_name, read_lines
+from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans
 from crosslens.errors import InputError, check_choice, cut, quote, refuse
 from crosslens.files import parse_json
+from crosslens.readers.plain import file_name, read_lines
 
 __all__ = [
     "SEGMENTERS",
@@ -179,7 +180,7 @@ def read_conllu(path: str | Path, language: str) -> Corpus:
 
     Raises
     ------
-    InputError: as for :func:`crosslens.corpus.read_text` but for blank lines; or a line has not ten
+    InputError: as for :func:`crosslens.readers.plain.read_text` but for blank lines; or a line has not ten
         columns, words are not numbered from 1, a token is not in the text, a sentence has no words,
         or two have one id.
 
@@ -254,7 +255,7 @@ def read_words(path: str | Path, language: str) -> Corpus:
 
     Raises
     ------
-    InputError: as for :func:`crosslens.corpus.read_text`; or a line is not such an object, its
+    InputError: as for :func:`crosslens.readers.plain.read_text`; or a line is not such an object, its
         words are not those of its text, or two lines have one id.
 
     >>> import tempfile

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.corpus import read_text
 from crosslens.errors import refuse
 from crosslens.models.text.tokenisation import train_tokenizer
 from crosslens.models.training.anchors import check_direction
 from crosslens.progress import say
 from crosslens.readers.dictionary import read_dictionary
+from crosslens.readers.plain import read_text
 from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair

@@ -25,11 +25,11 @@ the figures of docs/emergence.md. What makes it quick is the weight decay: with 
 import dataclasses
 from pathlib import Path
 
-from crosslens.corpus import read_text
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
+from crosslens.readers.plain import read_text
 from crosslens.recipes.prose import english_prose
 
 __all__ = ["emergence", "emergence_text"]

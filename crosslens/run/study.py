@@ -17,10 +17,11 @@ from typing import Any
 from crosslens.activations import Activations
 from crosslens.asked import asked_of
 from crosslens.checks import check_fraction
-from crosslens.corpus import Corpus, check_parallel, read_text
+from crosslens.corpus import Corpus, check_parallel
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space, read_json, sha256_file
 from crosslens.progress import Progress
+from crosslens.readers.plain import read_text
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
 from crosslens.run.encoder_names import display_name

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from crosslens.asked import absolute
-from crosslens.corpus import Corpus, read_text
+from crosslens.corpus import Corpus
 from crosslens.errors import InputError, refuse
 from crosslens.files import (
     check_folder,
@@ -58,14 +58,7 @@ from crosslens.models.text.vocabularies import (
 )
 from crosslens.models.training.checkpoint import latest_checkpoint
 from crosslens.models.training.costs import step_flops
-from crosslens.models.training.data import (
-    TrainingData,
-    build_streams,
-    fit_to_text,
-    held_out_size,
-    read_source,
-    split_rows,
-)
+from crosslens.models.training.data import TrainingData, build_streams
 from crosslens.models.training.events import need_tensorboard
 from crosslens.models.training.frozen_embeddings import (
     check_embeddings,
@@ -76,6 +69,7 @@ from crosslens.models.training.frozen_embeddings import (
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
 from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
+from crosslens.models.training.sources import fit_to_text, held_out_size, read_source, split_rows
 from crosslens.models.training.starts import (
     check_start,
     start_fingerprint,
@@ -84,6 +78,7 @@ from crosslens.models.training.starts import (
 )
 from crosslens.models.training.validation import choice_measure, validate
 from crosslens.progress import say
+from crosslens.readers.plain import read_text
 
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "prepare", "train"]
 
@@ -253,7 +248,7 @@ def prepare(
 
     Parameters
     ----------
-    recipe: as :func:`crosslens.models.training.data.fit_to_text` makes it. folder: the run's.
+    recipe: as :func:`crosslens.models.training.sources.fit_to_text` makes it. folder: the run's.
     """
     vocabularies = _vocabularies(recipe, corpora, folder / "tokenizer")
     data = build_streams(recipe, corpora, vocabularies, folder / "tokens")

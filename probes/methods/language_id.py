@@ -18,9 +18,10 @@ from crosslens.probes.methods.controls import (
     majority_accuracy,
     shuffled_labels,
 )
-from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
+from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.results import ProbeResult
 from crosslens.probes.methods.splits import Parts
 
 __all__ = [

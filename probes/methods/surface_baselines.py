@@ -15,7 +15,7 @@ from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import OutputError, refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy, check_classes, number_labels, unseen_labels
-from crosslens.probes.methods.evaluation import Answers
+from crosslens.probes.methods.results import Answers
 from crosslens.progress import Progress
 
 __all__ = ["BaselineResult", "fasttext_baseline", "ngram_baseline"]
@@ -33,7 +33,7 @@ class BaselineResult:
     ----------
     name: what was trained.
     answers: what it answered, as the single layer of
-        :class:`crosslens.probes.methods.evaluation.Answers`: F1 per label, macro F1, confusion, and
+        :class:`crosslens.probes.methods.results.Answers`: F1 per label, macro F1, confusion, and
         the outcome of each text for paired tests.
     unseen: label -> how many test texts have it; training does not have these, and they count as
         wrong.

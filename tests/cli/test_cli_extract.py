@@ -288,10 +288,10 @@ def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):
     """The second is refused; the first ends with its store."""
     import threading
 
-    from crosslens.corpus import open_text
     from crosslens.errors import OutputError
     from crosslens.models.extraction.extract import extract as run
     from crosslens.models.saved.loading import load_encoder
+    from crosslens.readers.plain import open_text
 
     loaded, go, told = load_encoder(str(encoder)), threading.Barrier(2), []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosslens.corpus import Corpus, read_tsv
+from crosslens.corpus import Corpus
 from crosslens.derive.corpora import derive_corpus, restore
 from crosslens.derive.labels import entities
 from crosslens.derive.registry import TRANSFORMATIONS, transformation
@@ -20,6 +20,7 @@ from crosslens.derive.transformation import Sentence
 from crosslens.derive.transliteration import SubwordTransliteration
 from crosslens.errors import InputError
 from crosslens.front.derived import derive_files
+from crosslens.readers.plain import read_tsv
 from crosslens.readers.questions import read_questions
 from crosslens.readers.tagged_words import read_tagged_words, tagged_text
 from crosslens.readers.treebank import conllu_text

@@ -18,7 +18,7 @@ from crosslens.checks import (
     check_paired,
     check_positive_int,
 )
-from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
+from crosslens.corpus import Corpus, check_parallel
 from crosslens.errors import (
     CrosslensError,
     InputError,
@@ -28,6 +28,7 @@ from crosslens.errors import (
     refuse,
 )
 from crosslens.files import claim_folder, make_folder, need_space, read_json, same_settings
+from crosslens.readers.plain import read_text, read_tsv
 from crosslens.score import Score, read_scores
 from crosslens.stats import jackknife_interval, wilson_interval
 

@@ -20,7 +20,6 @@ from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import read_asked
-from crosslens.corpus import open_text, read_lines, read_text, read_tsv
 from crosslens.derive.order_files import read_word_order
 from crosslens.examples import Example, read_examples, write_examples
 from crosslens.files import check_folder, read_json, write_json
@@ -29,6 +28,7 @@ from crosslens.readers.dictionary import read_dictionary
 from crosslens.readers.fasttext import read_fasttext_bin, train_skipgram
 from crosslens.readers.labelled_text import read_labelled_text, read_table, read_wili
 from crosslens.readers.minimal_pairs import read_minimal_pairs
+from crosslens.readers.plain import open_text, read_lines, read_text, read_tsv
 from crosslens.readers.questions import read_questions
 from crosslens.readers.scws import read_scws
 from crosslens.readers.sentence_pairs import read_sentence_pairs

@@ -11,8 +11,9 @@ from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training import masked_lm as train
-from crosslens.models.training.data import TrainingData, read_source
+from crosslens.models.training.data import TrainingData
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
+from crosslens.models.training.sources import read_source
 
 _WORDS = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
 _OTHER = (

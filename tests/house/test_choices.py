@@ -20,7 +20,7 @@ OTHERS = {  # what is chosen there is neither a layer nor a checkpoint
     "crosslens/run/transfer/measures.py": "the class with the highest probability",
     "models/finetuning/tag.py": "the class with the highest score",
     "crosslens/report/sections/probes_comparison.py": "an encoder, among those on the same items",
-    "models/training/data.py": "which of the costs has most texts, for a message",
+    "models/training/sources.py": "which of the costs has most texts, for a message",
     "models/training/masking.py": "the first token that fits, or is wrong",
     "models/training/validation.py": "nearest neighbours",
 }

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from crosslens.alignment.words.links import read_pharaoh
-from crosslens.corpus import open_text, read_lines, read_text
 from crosslens.errors import InputError
+from crosslens.readers.plain import open_text, read_lines, read_text
 from crosslens.readers.static_vectors import read_vec
 from crosslens.readers.words import read_conllu
 

@@ -13,8 +13,9 @@ from ground_tools import GRAMMAR
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslens.corpus import Corpus, open_text
+from crosslens.corpus import Corpus
 from crosslens.errors import InputError
+from crosslens.readers.plain import open_text
 from crosslens.readers.words import (
     SEGMENTERS,
     locate_words,

@@ -18,7 +18,8 @@ from synthetic_training import make_training
 
 from crosslens.report import render_report
 from crosslens.report.pages.probes import probe_runs_page
-from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.drawing import plain_style
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import table, value_cell
 from crosslens.report.parts.saving import SCRIPT
 from crosslens.report.parts.style import STYLE_SHEET

@@ -23,7 +23,8 @@ import crosslens.report
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
 from crosslens.report.folders.study import CONTROL_OF, clear_of, load_study
-from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
+from crosslens.report.parts.drawing import Style, plain_style, upper_limit
+from crosslens.report.parts.heat import colour_bar, heat_panel
 from crosslens.report.parts.wording import (
     count_of,
     decimal,

@@ -16,7 +16,8 @@ from crosslens.report.folders.study_transfer import (
     printed_head,
     printed_less,
 )
-from crosslens.report.parts.drawing import Axis, colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.drawing import Axis, plain_style
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
     document,

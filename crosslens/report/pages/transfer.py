@@ -9,14 +9,8 @@ import numpy as np
 from crosslens.languages import code_of
 from crosslens.report.folders.transfer import System, Transfer, called, load_transfer
 from crosslens.report.folders.transfers import contests
-from crosslens.report.parts.drawing import (
-    Style,
-    colour_bar,
-    heat_panel,
-    plain_style,
-    scale_ends,
-    series_style,
-)
+from crosslens.report.parts.drawing import Style, plain_style, series_style
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.intervals import interval_panel
 from crosslens.report.parts.layout import (
     Numbering,

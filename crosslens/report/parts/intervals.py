@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from crosslens.report.parts.drawing import WIDTH, Style, inline_svg, scale_ends, sized_axes
+from crosslens.report.parts.drawing import WIDTH, Style, inline_svg, sized_axes
+from crosslens.report.parts.heat import scale_ends
 from crosslens.report.parts.wording import short
 from crosslens.score import Score
 

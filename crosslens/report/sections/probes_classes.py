@@ -10,7 +10,7 @@ import numpy as np
 from crosslens.errors import StoreError, refuse
 from crosslens.evidence import Confusion
 from crosslens.report.folders.probes import ProbeRuns, Subject
-from crosslens.report.parts.drawing import colour_bar, heat_panel, scale_ends
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, table, words_cell
 from crosslens.report.parts.wording import decimal, join, language, plural, tag, text
 from crosslens.report.sections.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends

@@ -14,7 +14,8 @@ from crosslens.report.folders.probes import (
     of_seeds,
 )
 from crosslens.report.folders.study import Curve
-from crosslens.report.parts.drawing import Style, scale_ends
+from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.heat import scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
     figure,

@@ -9,7 +9,8 @@ import numpy as np
 
 from crosslens.report.folders.study import CONTROL_OF, Curve, Study, clear_of, mean_curve
 from crosslens.report.parts.curves import Curves, NamedCurve, layer_curves
-from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, scale_ends, upper_limit
+from crosslens.report.parts.drawing import Style, upper_limit
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
     figure,

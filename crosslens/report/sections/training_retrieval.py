@@ -7,16 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.report.folders.training import Training, split_stream
-from crosslens.report.parts.drawing import (
-    Axis,
-    Line,
-    colour_bar,
-    heat_panel,
-    scale_ends,
-    series_panel,
-    series_style,
-    upper_limit,
-)
+from crosslens.report.parts.drawing import Axis, Line, series_panel, series_style, upper_limit
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
     figure,

@@ -10,16 +10,8 @@ import numpy as np
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import System, Transfer, called
 from crosslens.report.folders.transfers import Contest
-from crosslens.report.parts.drawing import (
-    Axis,
-    Line,
-    Style,
-    colour_bar,
-    heat_panel,
-    scale_ends,
-    series_panel,
-    series_style,
-)
+from crosslens.report.parts.drawing import Axis, Line, Style, series_panel, series_style
+from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
     figure,

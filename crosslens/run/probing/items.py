@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslens.evidence import SharedTexts
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.probes.methods.evaluation import Answers, ProbeResult
+from crosslens.probes.methods.results import Answers, ProbeResult
 from crosslens.probes.methods.splits import Parts
 from crosslens.score import Score
 

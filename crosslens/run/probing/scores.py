@@ -9,7 +9,7 @@ import numpy as np
 from crosslens.evidence import Confusion, Difference, Ends
 from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.controls import Accuracy
-from crosslens.probes.methods.evaluation import Answers, ProbeResult
+from crosslens.probes.methods.results import Answers, ProbeResult
 from crosslens.run.probing.items import Shared, control_name
 from crosslens.run.probing.seeds import seed_spread
 from crosslens.score import Score

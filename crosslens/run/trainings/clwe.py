@@ -179,12 +179,8 @@ def _make_vectors(clwe: Clwe, folder: Path) -> None:
 
 def _text(recipe: TrainRecipe, folder: Path) -> tuple[Vocabularies, Texts]:
     """A language's vocabulary, and its tokens with the sentences that are trained on."""
-    from crosslens.models.training.data import (
-        encode_sentences,
-        fit_to_text,
-        read_source,
-        split_rows,
-    )
+    from crosslens.models.training.data import encode_sentences
+    from crosslens.models.training.sources import fit_to_text, read_source, split_rows
 
     corpora = {source.name: read_source(source) for source in recipe.sources}
     recipe = fit_to_text(recipe, corpora)

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from crosslens.asked import asked_of
-from crosslens.corpus import read_text
 from crosslens.errors import refuse
 from crosslens.files import (
     check_name,
@@ -41,6 +40,7 @@ from crosslens.files import (
 )
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
+from crosslens.readers.plain import read_text
 from crosslens.run.engine import Run, versions
 from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
 from crosslens.run.trainings.controlled_measures import measure

@@ -163,7 +163,7 @@ def _seen(recipes: Mapping[str, TrainRecipe]) -> dict[str, list[int]]:
     """Training of step 2 -> how many of its held-out sentences step 1 is trained on, and of how many;
     where that is any: of a language that is learnt again (``eng-x``) from another selection of its
     text."""
-    from crosslens.models.training.data import fit_to_text, read_source, split_rows
+    from crosslens.models.training.sources import fit_to_text, read_source, split_rows
 
     (source,) = recipes["step-1"].languages
     again = {

@@ -43,7 +43,7 @@ def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any
     ------
     InputError: a text is missing, unfit or too short; or settings do not go together.
     """
-    from crosslens.models.training.data import fit_to_text, read_source
+    from crosslens.models.training.sources import fit_to_text, read_source
 
     settings = {}
     for name, recipe in recipes.items():
@@ -65,8 +65,8 @@ def prepared(recipe: TrainRecipe, folder: Path) -> Vocabularies:
     InputError: a text cannot be trained on, or none of its held-out sentences can be read, so that
         nothing would be measured.
     """
-    from crosslens.models.training.data import fit_to_text, read_source
     from crosslens.models.training.masked_lm import prepare
+    from crosslens.models.training.sources import fit_to_text, read_source
 
     corpora = {source.name: read_source(source) for source in recipe.sources}
     vocabularies, data = prepare(fit_to_text(recipe, corpora), corpora, folder)
@@ -88,9 +88,9 @@ def held_out_scores(name: str, recipe: TrainRecipe, folder: Path, device: Any) -
     device: of torch.
     """
     from crosslens.models.saved.native import load_model
-    from crosslens.models.training.data import fit_to_text, read_source
     from crosslens.models.training.masked_batches import MaskedBatches
     from crosslens.models.training.masked_lm import prepare
+    from crosslens.models.training.sources import fit_to_text, read_source
     from crosslens.models.training.validation import held_out_losses
 
     corpora = {source.name: read_source(source) for source in recipe.sources}

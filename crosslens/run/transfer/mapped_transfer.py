@@ -20,12 +20,13 @@ import numpy as np
 from crosslens.activations import Activations
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import asked_of
-from crosslens.corpus import Corpus, open_text
+from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
+from crosslens.readers.plain import open_text
 from crosslens.run.encoder_names import display_name
 from crosslens.run.engine import Run, versions
 from crosslens.run.transfer.data import TaskData, transfer_data

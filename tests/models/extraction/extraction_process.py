@@ -14,11 +14,11 @@ import sys
 import torch
 
 from crosslens.activations_writer import ActivationsWriter
-from crosslens.corpus import open_text
 from crosslens.models.extraction import encode, type_averages
 from crosslens.models.extraction import extract as module
 from crosslens.models.saved.loading import load_encoder
 from crosslens.progress import be_quiet
+from crosslens.readers.plain import open_text
 
 
 def kill_at(place: str, number: int) -> None:

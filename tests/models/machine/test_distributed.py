@@ -23,8 +23,9 @@ from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.vocabularies import load_vocabularies
 from crosslens.models.training import masked_lm as train
-from crosslens.models.training.data import build_streams, read_source
+from crosslens.models.training.data import build_streams
 from crosslens.models.training.masked_batches import MaskedBatches
+from crosslens.models.training.sources import read_source
 
 FAST = [
     ("shared", "ddp"),

@@ -19,10 +19,10 @@ from crosslens.errors import InputError, TrainingError
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.training import masked_lm as train_module
 from crosslens.models.training.checkpoint import latest_checkpoint
-from crosslens.models.training.data import held_out_size
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, TrainRecipe, resolve, with_overrides
+from crosslens.models.training.sources import held_out_size
 from crosslens.recipes import load_recipe
 
 

@@ -14,15 +14,9 @@ from crosslens.errors import InputError
 from crosslens.models.text.token_files import TokenFile
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.batches import Stream
-from crosslens.models.training.data import (
-    _same,
-    _usable,
-    build_streams,
-    fit_to_text,
-    read_source,
-    split_rows,
-)
+from crosslens.models.training.data import _same, _usable, build_streams
 from crosslens.models.training.settings import Source
+from crosslens.models.training.sources import fit_to_text, read_source, split_rows
 from crosslens.models.training.streams import (
     ContinuousStream,
     MixedSentences,
@@ -508,7 +502,7 @@ def test_blank_lines_of_a_data_set_are_counted_and_part_texts(toy_tokenizer, tmp
 
 def test_a_data_set_is_read_where_a_source_names_one(monkeypatch):
     monkeypatch.setattr(
-        "crosslens.models.training.data.read_dataset",
+        "crosslens.models.training.sources.read_dataset",
         lambda address, language: Corpus(language, [address], ["0"], "x"),
     )
     corpora = read_source(Source(name="s", texts={"eng": "hf:x?field=en", "fra": "hf:x?field=fr"}))

@@ -13,8 +13,9 @@ from crosslens.errors import InputError
 from crosslens.probes.methods.control_tasks import control_labels, selectivity
 from crosslens.probes.methods.controls import majority_accuracy
 from crosslens.probes.methods.description_length import description_length
-from crosslens.probes.methods.evaluation import Answers, probe_layers
+from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.results import Answers
 from crosslens.probes.methods.splits import Parts
 from crosslens.stats import wilson_interval
 

@@ -3,8 +3,8 @@ them."""
 
 import numpy as np
 
-from crosslens.corpus import read_text
 from crosslens.probes.methods.splits import stratified_parts
+from crosslens.readers.plain import read_text
 from crosslens.recipes.quickstart import DATA
 from crosslens.run.probing.kinds.classify import SentenceTask
 from crosslens.run.probing.kinds.surface import surface_scores

@@ -16,7 +16,6 @@ from controlled_toy import KEPT, SMALL, sentences
 from scipy.stats import pearsonr, spearmanr
 
 from crosslens.cli.main import main
-from crosslens.corpus import read_text
 from crosslens.derive.registry import transformation
 from crosslens.derive.reorderings import neighbours_kept
 from crosslens.errors import InputError, OutputError, StoreError
@@ -27,6 +26,7 @@ from crosslens.models.text.token_files import open_tokens
 from crosslens.models.text.vocabularies import load_vocabularies
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.settings import TrainRecipe, from_dict, resolve
+from crosslens.readers.plain import read_text
 from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA

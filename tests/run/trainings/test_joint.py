@@ -16,7 +16,7 @@ from crosslens.front.calls import training_recipes
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.vocabularies import load_vocabularies
-from crosslens.models.training.data import read_source, split_rows
+from crosslens.models.training.sources import read_source, split_rows
 from crosslens.recipes.joint import joint
 from crosslens.recipes.monotrans import monotrans
 from crosslens.report import write_report

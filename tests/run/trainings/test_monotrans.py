@@ -29,10 +29,10 @@ from crosslens.models.saved.joining import join_languages
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.native import load_model
 from crosslens.models.training import loop, masked_lm
-from crosslens.models.training.data import fit_to_text, read_source, split_rows
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model, prepare
+from crosslens.models.training.sources import fit_to_text, read_source, split_rows
 from crosslens.models.training.validation import held_out_losses
 from crosslens.recipes.clwe import clwe
 from crosslens.recipes.joint import joint

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import refuse
-from crosslens.probes.methods.evaluation import PENALTIES, ProbeResult, probe_layers
+from crosslens.probes.methods.evaluation import PENALTIES, probe_layers
 from crosslens.probes.methods.linear.layer_mix import MixProbe
+from crosslens.probes.methods.results import ProbeResult
 from crosslens.probes.methods.rows import JoinedRows
 from crosslens.probes.methods.splits import Parts
 from crosslens.run.probing.items import Measured, TestItems, probe_outcomes, shared_texts
