@@ -25,6 +25,7 @@ __all__ = [
     "check_positive_int",
     "check_same_width",
     "check_seed",
+    "decompose",
     "is_number",
     "is_whole",
     "need_memory",
@@ -141,6 +142,22 @@ def check_paired(
         remedy = "row i of one must belong to row i of the other"
         refuse(names[1], f"as many rows as {names[0]} ({len(x)})", f"{len(y)} rows", remedy)
     return x, y
+
+
+def decompose(
+    matrix: np.ndarray, name: str, remedy: str = "rescale it"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The singular value decomposition U, s, Vᵀ of a matrix (a, b), with as many directions as the
+    smaller of a and b, or a refusal where LAPACK finds none.
+
+    >>> decompose(np.diag([3.0, 2.0]), "x")[1].tolist()
+    [3.0, 2.0]
+    """
+    try:
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError as error:
+        refuse(name, "a matrix with a singular value decomposition", str(error), remedy)
+    return left, values, right
 
 
 def check_columns(place: str, cells: Sequence[str], n: int, what: str = "") -> None:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap
 from crosslens.alignment.rows import check_varies
-from crosslens.checks import check_paired, is_number
+from crosslens.checks import check_paired, decompose, is_number
 from crosslens.errors import refuse
 
 __all__ = ["LeastSquares", "above_rounding", "pseudo_inverse", "triangular_factor"]
@@ -245,7 +245,7 @@ def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[n
            [0. , 0. ]])
     """
     exact = matrix.astype(np.float64)
-    left, values, right = np.linalg.svd(exact, full_matrices=False)
+    left, values, right = decompose(exact, "fit", "rescale both sides of the pairs")
     kept = above_rounding(values, right, np.linalg.norm(exact, axis=0), len(matrix), matrix.dtype)
     inverse = right[kept].T / values[kept] @ left[:, kept].T
     if not np.abs(inverse).max() <= np.finfo(dtype).max:
@@ -264,10 +264,7 @@ def _solve(
 ) -> tuple[Float[np.ndarray, "d e"], int]:
     """The map, by the singular value decomposition of ``x``, and the number of directions above
     rounding."""
-    try:
-        left, values, right = np.linalg.svd(x, full_matrices=False)
-    except np.linalg.LinAlgError as error:
-        refuse("X", "rows with a singular value decomposition", str(error), "rescale X")
+    left, values, right = decompose(x, "X")
     varies = above_rounding(values, right, sizes, n, dtype)
     rank = int(varies.sum())
     if not rank:

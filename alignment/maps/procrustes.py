@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap
 from crosslens.alignment.rows import check_varies
-from crosslens.checks import check_paired, check_same_width, is_number
+from crosslens.checks import check_paired, check_same_width, decompose, is_number
 from crosslens.errors import quote, refuse
 
 __all__ = ["Procrustes", "check_same_shape", "orthogonal_procrustes"]
@@ -144,11 +144,7 @@ def _rotation(
     cross: Float[np.ndarray, "d d"], names: tuple[str, str], rotation_only: bool
 ) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"]]:
     """The orthogonal W of greatest tr(Wᵀ cross), and the singular values, largest first."""
-    try:
-        left, values, right = np.linalg.svd(cross)
-    except np.linalg.LinAlgError as error:
-        expected = "a cross-product with a singular value decomposition"
-        refuse(names[0], expected, str(error), f"rescale {names[0]} and {names[1]}")
+    left, values, right = decompose(cross, names[0], f"rescale {names[0]} and {names[1]}")
     if rotation_only and np.linalg.slogdet(left @ right)[0] < 0:
         left[:, -1] *= -1
     return left @ right, values

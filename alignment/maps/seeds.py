@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.normalisation import normalise
-from crosslens.checks import as_array, check_positive_int
+from crosslens.checks import as_array, check_positive_int, decompose
 from crosslens.errors import InputError, refuse
 
 __all__ = ["check_pairs", "dictionary_seed", "identical_words", "numerals", "unsupervised_seed"]
@@ -186,7 +186,7 @@ def unsupervised_seed(
 
 def _distributions(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
     """Sorted rows of the square root of X Xᵀ, normalised; with X = U S Vᵀ the root is U S Uᵀ."""
-    left, values, _ = np.linalg.svd(x, full_matrices=False)
+    left, values, _ = decompose(x, "vectors")
     root = (left * values) @ left.T
     root.sort(axis=1)
     return normalise(root)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.maps.fitted import FittedEstimator
 from crosslens.alignment.maps.linear_maps import above_rounding, pseudo_inverse, triangular_factor
 from crosslens.alignment.maps.procrustes import check_same_shape
-from crosslens.checks import check_paired, check_positive_int, is_number
+from crosslens.checks import check_paired, check_positive_int, decompose, is_number
 from crosslens.errors import refuse
 
 __all__ = ["MultiStepMap", "multi_step_maps"]
@@ -281,7 +281,7 @@ def _solve(
     )
     # an overflow is refused below, or by the decomposition
     with np.errstate(over="ignore", invalid="ignore"):
-        left, values, right = _decompose(side_x.rows.T @ side_y.rows, names[0])
+        left, values, right = decompose(side_x.rows.T @ side_y.rows, names[0])
         rank = int(
             (values > eps * scipy.linalg.norm(side_x.rows) * scipy.linalg.norm(side_y.rows)).sum()
         )
@@ -338,19 +338,10 @@ def _whitening(
     d = side.shape[1]
     if not wanted:
         return _Whitening(side, np.eye(d), np.eye(d))
-    left, values, right = _decompose(side, name)
+    left, values, right = decompose(side, name, "rescale both sides")
     kept = above_rounding(values, right, scipy.linalg.norm(side, axis=0), len(rows), rows.dtype)
     if not kept.any():
         remedy = "give other pairs; there is nothing to learn"
         refuse(name, "rows that are not all zero", "zeros", remedy)
     left, values, right = left[:, kept], values[kept], right[kept]
     return _Whitening(left @ right, right.T / values @ right, right.T * values @ right)
-
-
-def _decompose(
-    matrix: Float[np.ndarray, "r d"], name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    try:
-        return np.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError as error:
-        refuse(name, "rows with a singular value decomposition", str(error), "rescale both sides")

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.linear_maps import above_rounding
 from crosslens.alignment.rows import centred_to_one
-from crosslens.checks import check_paired, is_number
+from crosslens.checks import check_paired, decompose, is_number
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 
@@ -96,7 +96,7 @@ def canonical_correlations(
         refuse("variance", "a share above 0 and at most 1", repr(variance), "0.99 is usual")
     x, y = check_paired(x, y, min_rows=3)
     left, right = _side(x, "x", variance), _side(y, "y", variance)
-    turned, values, _ = _decompose(left.basis.T @ right.basis, "x")
+    turned, values, _ = decompose(left.basis.T @ right.basis, "x")
     variables = left.basis @ turned[:, : len(values)]
     weights = np.abs(variables.T @ left.centred).sum(axis=1)
     return CanonicalCorrelations(
@@ -230,7 +230,7 @@ def _directions(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n 
     largest = np.abs(x).max(axis=0).astype(np.float64)
     rows = x[:, largest > 0] / largest[largest > 0]
     sizes = np.sqrt(np.square(rows).mean(axis=0))
-    basis, values, right = _decompose((rows - rows.mean(axis=0)) / sizes, name)
+    basis, values, right = decompose((rows - rows.mean(axis=0)) / sizes, name)
     varies = above_rounding(values, right, np.full(len(sizes), np.sqrt(len(x))), len(x), _PRECISION)
     if not varies.any():
         expected = "rows that differ by more than rounding"
@@ -242,16 +242,7 @@ def _leading(
     centred: Float[np.ndarray, "n d"], name: str, variance: float | int
 ) -> Float[np.ndarray, "n p"]:
     """A basis of the directions that hold so much of the variance."""
-    basis, values, _ = _decompose(centred, name)
+    basis, values, _ = decompose(centred, name)
     held = np.cumsum(np.square(values))
     varies = int((values > np.finfo(_PRECISION).eps * values[0]).sum())
     return basis[:, : min(varies, int(np.searchsorted(held, variance * held[-1])) + 1)]
-
-
-def _decompose(
-    matrix: Float[np.ndarray, "a b"], name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    try:
-        return np.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError as error:
-        refuse(name, "a matrix with a singular value decomposition", str(error), "rescale it")

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.alignment.rows import centred_to_one, row_lengths
-from crosslens.checks import check_paired, check_positive_int
+from crosslens.checks import check_paired, check_positive_int, decompose
 from crosslens.errors import check_choice, refuse
 
 __all__ = ["mutual_knn", "procrustes_distance", "rsa"]
@@ -115,11 +115,7 @@ def procrustes_distance(x: ArrayLike, y: ArrayLike, *, convention: str = "square
     x, y = check_paired(x, y, min_rows=2)
     check_choice(convention, "convention", _CONVENTIONS)
     left, right = _unit_cloud(x, "x"), _unit_cloud(y, "y")
-    try:
-        u, _, vt = np.linalg.svd(left.T @ right, full_matrices=False)
-    except np.linalg.LinAlgError as error:
-        expected = "a cross-product with a singular value decomposition"
-        refuse("x", expected, str(error), "rescale x and y")
+    u, _, vt = decompose(left.T @ right, "x", "rescale x and y")
     # With d1 = d2 this is ||X Q - Y||²; otherwise the wider side also has a part that no turned
     # narrower side can reach.
     narrow, wide = (

@@ -367,13 +367,13 @@ def test_float32_sees_the_directions_that_float64_sees(rng):
 
 
 def test_a_decomposition_that_fails_is_an_error_and_no_number(rng, monkeypatch):
-    def fail(_):
+    def fail(_, full_matrices):
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr(np.linalg, "svd", fail)
     x = rng.normal(size=(10, 4))
     message = (
-        r"x: expected a cross-product with a singular value decomposition, got SVD did not "
+        r"x: expected a matrix with a singular value decomposition, got SVD did not "
         r"converge; rescale"
     )
     with pytest.raises(InputError, match=message):
