@@ -18,6 +18,7 @@ __all__ = [
     "check_spelling",
     "encoders_by_language",
     "fraction",
+    "layer_numbers",
     "loose",
     "meant",
     "whole_number",
@@ -67,6 +68,24 @@ def whole_number(text: str) -> int:
             f"a whole number from 0 to {(1 << 32) - 1} is needed, not {text!r}"
         )
     return int(text)
+
+
+def layer_numbers(text: str) -> list[int] | None:
+    """The layers of ``--layers``; None for "all".
+
+    >>> layer_numbers("0,4-6"), layer_numbers("all")
+    ([0, 4, 5, 6], None)
+    """
+    if text == "all":
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        bounds = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
+        if bounds is None or int(bounds[2] or bounds[1]) < int(bounds[1]):
+            expected = 'all, or numbers and ranges such as "0,4-8"'
+            refuse("--layers", expected, repr(text), "name the layers so")
+        found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
+    return found
 
 
 def fraction(text: str) -> float:

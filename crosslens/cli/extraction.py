@@ -1,13 +1,17 @@
 """The verb ``extract``: texts of several kinds to activations on disk."""
 
 import argparse
-import re
 from typing import Any
 
 import crosslens as cl
-from crosslens.cli.arguments import add_common, by_language, encoders_by_language, whole_number
+from crosslens.cli.arguments import (
+    add_common,
+    by_language,
+    encoders_by_language,
+    layer_numbers,
+    whole_number,
+)
 from crosslens.cli.output import is_first_process
-from crosslens.errors import refuse
 
 __all__ = ["extract", "extract_arguments"]
 
@@ -113,27 +117,13 @@ def extract(arguments: argparse.Namespace) -> None:
         encoders_by_language(arguments.encoder),
         texts,
         arguments.out,
-        layers=_layers(arguments.layers),
+        layers=layer_numbers(arguments.layers),
         outputs=arguments.outputs.split(","),
         long_input=arguments.long,
         **{name: getattr(arguments, name) for name in _HANDED_ON},
     )
     if is_first_process():
         print(*map(_told, found.values()), sep="\n")
-
-
-def _layers(text: str) -> list[int] | None:
-    """The layers of ``0,4-8``; None for all of them."""
-    if text == "all":
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        bounds = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
-        if bounds is None or int(bounds[2] or bounds[1]) < int(bounds[1]):
-            expected = 'all, or numbers and ranges such as "0,4-8"'
-            refuse("--layers", expected, repr(text), "name the layers so")
-        found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-    return found
 
 
 def _told(store: Any) -> str:

@@ -3,10 +3,9 @@
 import argparse
 
 import crosslens as cl
-from crosslens.cli.arguments import add_common, by_language
+from crosslens.cli.arguments import add_common, by_language, layer_numbers
 from crosslens.cli.fine_tuning import add_fine_tuning, given
 from crosslens.cli.output import show
-from crosslens.errors import refuse
 
 __all__ = ["mapped_transfer", "mapped_transfer_arguments"]
 
@@ -42,7 +41,7 @@ def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
         help="links of its words (Pharaoh format: 0-0 1-2)",
     )
     add_common(parser, "out", required=True)
-    add("--layers", metavar="LIST", help="0 being the embeddings (default: all)")
+    add("--layers", metavar="LIST", help="such as 0,4-8; 0 is the embedding layer (default: all)")
     add_fine_tuning(parser, *_TRAINING)
     add_common(parser, *_COMMON, default=None)
     add_common(parser, "json")
@@ -54,7 +53,7 @@ def mapped_transfer(arguments: argparse.Namespace) -> None:
 
     options = given(arguments, _HANDED_ON)
     if arguments.layers is not None:
-        options["layers"] = [_layer(one.strip()) for one in arguments.layers.split(",")]
+        options["layers"] = layer_numbers(arguments.layers)
     run = cl.mapped_transfer(
         arguments.encoder,
         arguments.target_encoder,
@@ -68,9 +67,3 @@ def mapped_transfer(arguments: argparse.Namespace) -> None:
         **options,
     )
     show(arguments, run.scores, [summary(run.scores)])
-
-
-def _layer(text: str) -> int:
-    if not text.isdecimal():
-        refuse("--layers", "whole numbers from 0", repr(text), "write --layers 0,6,12, say")
-    return int(text)

@@ -36,7 +36,14 @@ from crosslens.one_line import one_line
 from crosslens.progress import Progress
 from crosslens.readers.words import whitespace_spans
 
-__all__ = ["OUTPUTS", "SENTENCE_METHODS", "ClozeScorer", "Pieces", "SentenceScores", "load_scorer"]
+__all__ = [
+    "OUTPUTS",
+    "SENTENCE_METHODS",
+    "ClozeScorer",
+    "SentenceScores",
+    "Tokenised",
+    "load_scorer",
+]
 
 SENTENCE_METHODS = ("pll", "pll_word_l2r", "log_likelihood")
 OUTPUTS = ("log_probability", "logit")
@@ -45,7 +52,7 @@ _BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its c
 _BLOCK_TOKENS = 1 << 20
 
 
-class Pieces(NamedTuple):
+class Tokenised(NamedTuple):
     """A sentence as a model sees it; l tokens, special ones included.
 
     Attributes
@@ -139,7 +146,7 @@ class ClozeScorer:
                 refuse(f"encoder {model.name}", expected, "none", remedy)
         self._batch_tokens = _BATCH_TOKENS.get(model.device.type, _BATCH_TOKENS["cpu"])
 
-    def tokenise(self, sentences: Sequence[str]) -> list[Pieces]:
+    def tokenise(self, sentences: Sequence[str]) -> list[Tokenised]:
         """The tokens of each sentence, special ones included.
 
         Raises
@@ -161,7 +168,7 @@ class ClozeScorer:
         InputError: no such method, one that this model cannot do, or as for :meth:`tokenise`.
         """
         self._check_method(method, SENTENCE_METHODS)
-        pieces: list[Pieces] = []
+        pieces: list[Tokenised] = []
 
         def asked() -> Iterator[_Blanks]:
             for first in range(0, len(sentences), 1024):  # the tokeniser splits many at a time
@@ -245,7 +252,7 @@ class ClozeScorer:
             expected = f"one for {kind} model ({', '.join(self.methods)})"
             refuse("method", expected, repr(method), "choose one of these, or another model")
 
-    def _pieces(self, sentences: Sequence[str], first: int) -> Iterator[Pieces]:
+    def _pieces(self, sentences: Sequence[str], first: int) -> Iterator[Tokenised]:
         """Tokenise sentences that are numbered from ``first``."""
         if isinstance(sentences, str):
             refuse("sentences", "a list of sentences", "a single text", "put it into a list")
@@ -258,7 +265,7 @@ class ClozeScorer:
             encoding = found[i]
             yield self._checked(sentence, f"sentence {first + i}", encoding, special)
 
-    def _checked(self, sentence: str, where: str, encoding: Any, special: set[int]) -> Pieces:
+    def _checked(self, sentence: str, where: str, encoding: Any, special: set[int]) -> Tokenised:
         """The subwords of one sentence, which must be text that the model can take whole."""
         ids = np.array(encoding.ids, np.int64)
         spans = np.array(encoding.offsets, np.int64).reshape(-1, 2)
@@ -288,9 +295,9 @@ class ClozeScorer:
                 )
         self.model.encoder.check_ids(ids)
         unknown = (ids == self.model.tokenizer.unk_token_id) & ~added
-        return Pieces(ids, spans, unknown, _word_numbers(sentence, spans, numbers, added))
+        return Tokenised(ids, spans, unknown, _word_numbers(sentence, spans, numbers, added))
 
-    def _blanks(self, one: Pieces, method: str) -> _Blanks:
+    def _blanks(self, one: Tokenised, method: str) -> _Blanks:
         """A sentence's copies with their blanks, and what to ask about them: each subword once, in
         order."""
         places = np.flatnonzero(one.words >= 0)

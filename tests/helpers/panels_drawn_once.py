@@ -26,7 +26,7 @@ def _once(draw: Callable[..., str], kept: dict[str, str]) -> Callable[..., str]:
 def drawn_once() -> Iterator[None]:
     """Tests that draw in another process, without this, get the same characters."""
     import crosslens.report.pages.page  # noqa: F401  (so that all its modules are there)
-    from crosslens.report.parts import drawing
+    from crosslens.report.parts import drawing, heat
 
     kept: dict[str, str] = {}
     modules = [
@@ -34,9 +34,10 @@ def drawn_once() -> Iterator[None]:
     ]
     with pytest.MonkeyPatch.context() as patch:
         for name in _DRAWN:
-            draw = getattr(drawing, name)
+            home = drawing if hasattr(drawing, name) else heat
+            draw = getattr(home, name)
             made = _once(draw, kept)
             for module in modules:
-                if getattr(module, name, None) is draw and module is not drawing:
+                if getattr(module, name, None) is draw and module is not home:
                     patch.setattr(module, name, made)
         yield
