@@ -55,6 +55,9 @@ _LENGTH = 128  # tokens of a row at most
 _PEAK = 0.05
 _HELD_OUT, _MOST = 0.05, 500  # share of the sentences, and how many at most
 _FEWEST = 40
+# How often held-out sentences are judged on the way: it costs half of training on as many tokens, and
+# a quarter of the training at most where that is more than the least.
+_JUDGED = (3, 10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -437,12 +440,13 @@ def learn_embeddings(
         learner = _MaskedWords(model.to(world.device), rows.learnt, seed).to(world.device)
         spread = float(learner.rows.detach().std())
         steps, objective = tokens // BATCH_TOKENS, _Objective(learner, rows)
+        often = max(_JUDGED[0], min(_JUDGED[1], tokens // (2 * rows.judged().tokens)))
         settings = LoopSettings(
             name="embeddings",
             steps=steps,
             seed=seed,
             log_every=max(1, min(50, steps // 10)),
-            validate_every=max(1, steps // 10),
+            validate_every=max(1, steps // often),
             save_every=max(1, min(50, steps // 4)),
             optimisation=Optimisation(peak_rate=_PEAK * spread, warmup=steps // 10),
         )
