@@ -72,13 +72,20 @@ class System:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fit:
-    """One fine-tuning: what, with which settings and seed, on what, tested on what."""
+    """One fine-tuning: what, with which settings and seed, on what, tested on what.
+
+    Attributes
+    ----------
+    bar: what it must exceed on dev to be tested: a setting of a grid that others have beaten there
+        already will not be taken.
+    """
 
     system: System
     data: TaskData
     point: Mapping[str, Any]
     number: int
     seed: int
+    bar: float = -math.inf
 
     @property
     def name(self) -> str:
@@ -183,7 +190,9 @@ def _compute(
     tuned, answer = _tune(transfer, fit, loaded, run)
     made, wordless, unread = list[Outcomes](), dict[str, int](), dict[str, float]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
-    for way, epoch, languages in _checkpoints(transfer, tuned, data):
+    best = tuned.best_epoch("dev")
+    may_be_taken = tuned.epochs[best]["dev"] > fit.bar or fit.bar == -math.inf
+    for way, epoch, languages in _checkpoints(transfer, tuned, data) if may_be_taken else ():
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)
             if key not in answered:
@@ -194,7 +203,6 @@ def _compute(
                 wordless[language] = answers.without_subword
             if way == "dev" and (share := _unread(transfer, fit, loaded, split, answers)):
                 unread[language] = share
-    best = tuned.best_epoch("dev")
     common = [counted(task, one, majority(task, data.train, one), spans_by)[0] for one in data.dev]
     if transfer.keep and fit.seed == transfer.seed and fit.system.condition != RANDOM:
         kept = run.path / "encoders" / re.sub(r"[^\w.+-]", "_", fit.name)  # org/model is no folder

@@ -295,8 +295,8 @@ def _measure(
     run: Run,
     world: Any,
 ) -> list[Score]:
-    """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
-    dev."""
+    """Fine-tune a system with every seed, at the setting that is best on dev (of Conneau et al. the best
+    two); returns the scores of dev."""
     if system.condition != IN_LANGUAGE:
         return _with_seeds(transfer, system, data, preset, run, world)
     scores, facts = list[Score](), dict[str, Any]()
@@ -341,9 +341,13 @@ def _with_seeds(
     grid, seeds = preset.grid(), transfer.all_seeds
     seeds = seeds[:1] if system.condition == RANDOM else seeds
     encoder, data = Loaded(transfer, system), reading_splits(data, system.readings)
-    fits = [Fit(system, data, point, number, seeds[0]) for number, point in enumerate(grid)]
-    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run, world)]
-    best = _best_points(transfer, data, scores)
+    scores, taken = list[Score](), 2 if transfer.preset == "conneau" and len(grid) > 1 else 1
+    for number, point in enumerate(grid):
+        found = [scores[n].value for n in _best_points(scores, taken)]
+        bar = found[-1] if len(found) == taken and not math.isnan(found[-1]) else -math.inf
+        fit = Fit(system, data, point, number, seeds[0], bar)
+        scores += fit_one(transfer, fit, encoder, run, world)
+    best = _best_points(scores, taken)
     for number in best:
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)
@@ -377,8 +381,8 @@ def _warned(dev: Sequence[Score], best: Sequence[int], words: bool) -> Iterator[
             yield score
 
 
-def _best_points(transfer: Transfer, data: TaskData, dev: Sequence[Score]) -> list[int]:
-    """The setting that is best on dev of the training languages; of Conneau et al. the best two."""
+def _best_points(dev: Sequence[Score], taken: int) -> list[int]:
+    """The settings that are best on dev of the training languages, so many."""
     values = {(score.details or {})["setting"]: score.value for score in dev}
     order = sorted(values, key=lambda n: (-values[n] if not math.isnan(values[n]) else 1.0, n))
-    return order[: 2 if transfer.preset == "conneau" and len(order) > 1 else 1]
+    return order[:taken]

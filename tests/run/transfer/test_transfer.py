@@ -281,6 +281,41 @@ def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch
         assert better.details["setting"] == score.details["setting"]
 
 
+@pytest.mark.parametrize(
+    ("preset", "rates", "tested", "taken"),
+    [
+        ("default", (1e-3, 1e-7, 1e-8), {0}, [0]),
+        ("default", (1e-7, 1e-3, 1e-8), {0, 1}, [1]),
+        ("conneau", (1e-3, 1e-7, 1e-8, 2e-3), {0, 1, 3}, [3, 0]),
+    ],
+)
+def test_a_setting_that_others_have_beaten_on_dev_is_not_tested(
+    data, tmp_path, monkeypatch, preset, rates, tested, taken
+):
+    values = {"peak_rate": (rates, "a test"), "epochs": (1, "a test"), "batch_size": (8, "")}
+    monkeypatch.setitem(transfer_presets._TABLE, preset, [(("pair",), values)])
+    on_dev = {1e-3: 0.9, 1e-7: 0.4, 1e-8: 0.3, 2e-3: 0.95}
+    tune = transfer_fits._tune
+
+    def judged(transfer, fit, *rest):
+        tuned, answer = tune(transfer, fit, *rest)
+        (only,) = tuned.epochs
+        value = {only: {"dev": on_dev[fit.point["peak_rate"]]}}
+        monkeypatch.setattr(type(tuned), "epochs", property(lambda _: value))
+        return tuned, answer
+
+    monkeypatch.setattr(transfer_fits, "_tune", judged)
+    told = settings(
+        data, preset=preset, peak_rate=None, epochs=None, batch_size=None, test=["deu"], seeds=1,
+        random_control=False, checkpoints=False,
+    )  # fmt: skip
+    folder = run_transfer(told, tmp_path / "run")
+    answered = {one.representation.partition(",")[0] for one in read_outcomes(folder)}
+    assert answered == {f"setting {number}" for number in tested}
+    assert {tuple(row.details["chosen"]) for row in found(folder, part="dev")} == {tuple(taken)}
+    assert len(found(folder, part="test", condition=None)) == 1
+
+
 def test_of_two_settings_that_are_taken_each_seed_has_the_mean():
     def answered(setting, seed, right, condition=None):
         ids = np.array(["a", "b", "c", "d"])
