@@ -4,7 +4,8 @@ From text to vectors, one file per arrow:
 
     text/tokenisation, text/vocabularies    text -> vocabularies -> subwords
     text/token_files                        subwords -> token files on disk
-    training/data, training/streams         the files of a recipe -> streams
+    training/sources                        the files of a recipe -> sentences, trained on or held out
+    training/data, training/streams         sentences -> streams
     training/batches                        (seed, step) -> the rows of a batch
     training/masking                        batch -> what the model sees and must predict
     training/masked_batches                 step -> tensors

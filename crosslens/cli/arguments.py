@@ -73,7 +73,7 @@ def whole_number(text: str) -> int:
 def layer_numbers(text: str) -> list[int] | None:
     """The layers of ``--layers``; None for "all".
 
-    >>> layer_numbers("0,4-6"), layer_numbers("all")
+    >>> layer_numbers("0,4-6,5"), layer_numbers("all")
     ([0, 4, 5, 6], None)
     """
     if text == "all":
@@ -85,7 +85,7 @@ def layer_numbers(text: str) -> list[int] | None:
             expected = 'all, or numbers and ranges such as "0,4-8"'
             refuse("--layers", expected, repr(text), "name the layers so")
         found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def fraction(text: str) -> float:

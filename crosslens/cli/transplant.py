@@ -3,13 +3,16 @@
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
 from crosslens.cli.output import format_table, is_first_process
 from crosslens.errors import refuse
 from crosslens.score_formats import format_value
+
+if TYPE_CHECKING:
+    from crosslens.models.transplant.learning import Learnt
 
 __all__ = ["transplant", "transplant_arguments"]
 
@@ -116,7 +119,7 @@ def transplant(arguments: argparse.Namespace) -> None:
                 "along with the embeddings; it is left out of the result."
             )
         if made.learnt.repeats:
-            _say_repeats(made.learnt.repeats, made.learnt.lost)
+            _say_repeats(made.learnt)
         elif not made.learnt.converged:
             print(
                 "This training did not converge: it is no better than a unigram model, or than what "
@@ -124,18 +127,19 @@ def transplant(arguments: argparse.Namespace) -> None:
             )
 
 
-def _say_repeats(repeats: Mapping[int, float], lost: int) -> None:
+def _say_repeats(learnt: "Learnt") -> None:
     ends = ", ".join(
-        "lost" if math.isnan(one) else format_value(one, 1) for one in repeats.values()
+        f"seed {seed}: {'lost' if math.isnan(one) else format_value(one, 1)}"
+        for seed, one in learnt.repeats.items()
     )
     print(
-        f"The best of {len(repeats)} trainings ({ends}). It is chosen on these very sentences, which "
-        "makes its perplexity somewhat too good."
+        f"The best of {len(learnt.repeats)} trainings, from seed {learnt.kept} ({ends}). It is chosen "
+        "on these very sentences, which makes its perplexity somewhat too good."
     )
-    if lost:
+    if learnt.not_converged:
         print(
-            f"{lost} of {len(repeats)} did not converge: no better than a unigram model, or than "
-            "what they began with, or their loss was no number any more."
+            f"{learnt.not_converged} of {len(learnt.repeats)} did not converge: no better than a "
+            "unigram model, or than what they began with, or their loss was no number any more."
         )
 
 

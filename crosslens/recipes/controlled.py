@@ -22,8 +22,8 @@ that are made from it: which of them come to lie on the original, and what must 
 
 The model is that of :mod:`crosslens.recipes.emergence`, but with Deshpande et al.'s one embedding
 matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``tokens`` (of each
-training); ``scale=paper`` is what the paper trained. Sharing has eight layers, since it separates
-the first six. Random replacements are those of the papers' programs: subwords of the original alone
+training); ``scale=paper`` is what the paper trained. Conneau et al.'s studies have eight layers, of
+which sharing separates the first six. Random replacements are those of the papers' programs: subwords of the original alone
 (Deshpande et al.), or any of the matrix (Conneau et al., where languages share it);
 in Deshpande et al.'s studies ``masking.scope=language`` takes them from the token's own. 25 % are masked and nothing is
 dropped out, for models as small as these; batches mix the languages.

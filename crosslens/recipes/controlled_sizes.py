@@ -1,11 +1,10 @@
 """What all conditions of a controlled study have in common: a language and its copy, the model, and
 how much it is trained on, small or as the papers had it.
 
-Cost: at the default size five minutes of one free core for a training of two layers, ten of eight. Trainings
 Cost: at the default size five minutes of one free core for a training of two layers, ten for one of
-eight. Trainings
-was at .90 after 12 M tokens in one and at .46 in another. So the control is to be looked at first,
-and more tokens given where it stays below .5.
+eight. Trainings differ a good deal: on the World English Bible the transliteration, which is the
+positive control, was at .90 after 12 M tokens in one and at .46 in another. So the control is to be
+looked at first, and more tokens given where it stays below .5.
 """
 
 import dataclasses

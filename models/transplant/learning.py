@@ -55,8 +55,9 @@ _LENGTH = 128  # tokens of a row at most
 _PEAK = 0.05
 _HELD_OUT, _MOST = 0.05, 500  # share of the sentences, and how many at most
 _FEWEST = 40
-# How often held-out sentences are judged on the way: it costs half of training on as many tokens, and
-# a quarter of the training at most where that is more than the least.
+_MOST_NATS = 700.0  # whose exponential is a number still
+# How often held-out sentences are judged on the way: judging costs half of training on as many tokens,
+# and a quarter of the training where that is more than the least.
 _JUDGED = (3, 10)
 
 
@@ -75,7 +76,8 @@ class Learnt:
     repeats: where it was done several times, of which this is the best, the seed of each ->
         perplexity at its end; NaN where the loss was no number any more. Chosen on these very
         sentences, the best one's is somewhat too good.
-    lost: how many of the repeats did not converge.
+    kept: the seed of the best one; None where there was one training.
+    not_converged: how many of the repeats did not converge.
     """
 
     perplexities: Mapping[int, float]
@@ -84,7 +86,8 @@ class Learnt:
     new_head: bool = False
     head_tokens: int = 0
     repeats: Mapping[int, float] = dataclasses.field(default_factory=dict)
-    lost: int = 0
+    kept: int | None = None
+    not_converged: int = 0
 
     @property
     def converged(self) -> bool:
@@ -104,22 +107,28 @@ class Learnt:
 
     def told(self) -> dict[str, Any]:
         """All of it, as ``transplant.json`` has it: null for what is no number."""
-        repeats = {n: None if math.isnan(one) else one for n, one in self.repeats.items()}
-        return {**dataclasses.asdict(self), "repeats": repeats, "converged": self.converged}
+        curves = {"perplexities": self.perplexities, "repeats": self.repeats}
+        finite = {
+            name: {n: one if math.isfinite(one) else None for n, one in curve.items()}
+            for name, curve in curves.items()
+        }
+        return {**dataclasses.asdict(self), **finite, "converged": self.converged}
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> "Learnt":
         """What :meth:`told` has given, back.
 
-        >>> one = Learnt({0: 900.0, 4096: 500.0}, 450.0, 100, repeats={0: 500.0, 1: math.nan}, lost=2)
+        >>> one = Learnt({0: math.inf, 4096: 500.0}, 450.0, 100, repeats={0: 500.0, 1: math.nan}, kept=0)
         >>> Learnt.read(json.loads(json.dumps(one.told()))).told() == one.told()
         True
         """
+        curves = {
+            name: {int(n): math.nan if one is None else one for n, one in told[name].items()}
+            for name in ("perplexities", "repeats")
+            if name in told
+        }
         fields = {name: value for name, value in told.items() if name != "converged"}
-        curve = {int(n): value for n, value in told["perplexities"].items()}
-        ends = told.get("repeats", {}).items()
-        repeats = {int(n): math.nan if one is None else one for n, one in ends}
-        return cls(**{**fields, "perplexities": curve, "repeats": repeats})
+        return cls(**{**fields, **curves})
 
 
 def held_out(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
@@ -387,7 +396,8 @@ class _Objective:
         judged = self.rows.judged()
         loss = sum(float(self.model(**moved(part, device))) for part in judged.parts)
         self.model.train()
-        return {"perplexity": math.exp(loss / judged.predicted)}
+        mean = loss / judged.predicted
+        return {"perplexity": math.exp(mean) if mean < _MOST_NATS else math.inf}
 
     def measure(self, found: Mapping[str, Any]) -> float:
         return float(found["perplexity"])
@@ -446,7 +456,7 @@ def learn_embeddings(
             steps=steps,
             seed=seed,
             log_every=max(1, min(50, steps // 10)),
-            validate_every=max(1, steps // often),
+            validate_every=math.ceil(steps / often),
             save_every=max(1, min(50, steps // 4)),
             optimisation=Optimisation(peak_rate=_PEAK * spread, warmup=steps // 10),
         )

@@ -7,13 +7,15 @@ The body, and whatever else is no token embedding, keeps its bits. The new embed
 under it (:mod:`crosslens.models.transplant.learning`).
 """
 
+import contextlib
 import dataclasses
 import functools
+import io
 import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +35,14 @@ from crosslens.alignment.words.new_rows import (
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, TrainingError, check_choice, panics_as_errors, refuse
-from crosslens.files import fingerprint, make_folder, read_json, write_json
+from crosslens.files import (
+    fingerprint,
+    lock_folder,
+    make_folder,
+    read_json,
+    write_json,
+    write_whole,
+)
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import writing
 from crosslens.models.saved.loading import (
@@ -69,7 +78,7 @@ MONOTRANS = "monotrans"
 """Random embeddings, and a training: Artetxe et al. 2020, step 2."""
 _TOKENS = 4_000_000  # of that training, where nothing is said
 _FOLDER = "transplant.json"
-# heads whose embeddings were trained with the task: others below the same body do not fit it
+# heads with which embeddings are trained: others below the same body would not fit it
 _TASKS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 
 
@@ -169,7 +178,7 @@ def transplant_vocabulary(
                 if world.first and done:
                     shutil.rmtree(given.beside)
                 elif world.first:
-                    _begin(given, folder, given.out, told)
+                    _begin(given, folder, given.out, told, given.seed)
         else:
             _train(given, folder, told, device, world)
         with world.together():
@@ -201,6 +210,10 @@ class _Given:
     def beside(self) -> Path:
         """Where a training is while it is under way."""
         return self.out.with_name(f"{self.out.name}.training")
+
+    def place(self, seed: int) -> Path:
+        """Where the training from a seed is."""
+        return self.beside / f"seed-{seed}"
 
     @functools.cached_property
     def learnt_from(self) -> Sequence[str]:
@@ -246,10 +259,12 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
             "tokens": tokens,
             "held_out": len(given.text) - len(given.learnt_from),
             "pairs": fingerprint(sorted(pairs.items())) if pairs else None,
-            **({"times": given.times} if given.times > 1 else {}),
+            "times": given.times,
         }
     if left and _differing(out, told):
         _refuse_there(out)
+    if tokens is not None and not left:
+        _check_begun(given.beside, told)
     return told, folder, left
 
 
@@ -259,29 +274,56 @@ def _refuse_there(out: Path) -> NoReturn:
 
 def _differing(folder: Path, told: Mapping[str, Any]) -> list[str]:
     """The settings that a folder was made with other ones of."""
-    made = read_json(folder / _FOLDER, dict[str, Any], "delete the folder")
+    made = {"times": 1, **read_json(folder / _FOLDER, dict[str, Any], "delete the folder")}
     return [name for name, value in told.items() if made.get(name) != value]
 
 
-def _begin(
-    given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed: int | None = None
-) -> None:
-    """Learn the vocabulary, and write the encoder with what its embeddings begin with; a ``seed`` of
-    its own for what is sampled."""
+def _check_begun(beside: Path, told: Mapping[str, Any]) -> None:
+    """Refuse to go on where another transplant was begun."""
+    others = _differing(beside, told) if (beside / _FOLDER).is_file() else []
+    if others or (not (beside / _FOLDER).is_file() and any(beside.glob("[!.]*"))):
+        which = f" ({', '.join(others)} differ)" if others else ""
+        expected = f"the transplant that was begun{which}"
+        refuse(str(beside), expected, "another one", "choose another --out", OutputError)
+
+
+@contextlib.contextmanager
+def _claimed(beside: Path, told: Mapping[str, Any]) -> Iterator[None]:
+    """The folder of a training that is under way, this process's alone; where nothing was begun it
+    does not stay."""
+    make_folder(beside, "--out")
+    with lock_folder(beside):
+        _check_begun(beside, told)
+        write_json(beside / _FOLDER, told)
+        try:
+            yield
+        except BaseException:
+            if not any(beside.glob("seed-*")):
+                shutil.rmtree(beside)
+            raise
+
+
+def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed: int) -> None:
+    """Learn the vocabulary, and write the encoder with what its embeddings begin with. Trainings from
+    other seeds than the first have its vocabulary, since no two that are learnt need be the same."""
     name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         source = find_tokenizer(name, view, given.trusted)
         model = _load(name, view, given.trusted)
     table = _table(name, model)
-    say(f"learning {given.size:,} subwords from {len(text):,} sentences")
-    target = _learn(source, text, given.size)
+    if seed == given.seed:
+        say(f"learning {given.size:,} subwords from {len(text):,} sentences")
+        target = _learn(source, text, given.size)
+    else:
+        first = given.place(given.seed) / "start"
+        target = find_tokenizer(str(first), first, given.trusted)
     if given.tokens is not None:  # while nothing is written yet
         check_learnable(target, given.text.sentences, given.seed)
     shared = shared_subwords(source, target)
     known = shared.copy()
     known[target.all_special_ids] = -1  # theirs are put back below
-    seed = given.seed if seed is None else seed
-    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, seed)
+    vectors = given.beside / "vectors.npy" if given.times > 1 else None
+    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, seed, vectors)
     special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
@@ -295,51 +337,47 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
     removed once it stands."""
     seeds = range(given.seed, given.seed + given.times)
     learnt, best = dict[int, Learnt](), None
-    for seed in seeds:
-        place = given.beside / f"seed-{seed}" if given.times > 1 else given.beside
-        try:
-            *made, learnt[seed] = _trained(given, folder, told, place, seed, device, world)
-        except TrainingError as error:
-            if seed == seeds[-1] and not learnt:
-                raise
-            say(f"the training from seed {seed} is lost: {error}")
-            continue
-        chosen = choose(learnt, lambda one: -learnt[one].last)
-        if best is None or (chosen is not None and chosen.item == seed):
-            best = *made, learnt[seed]
-    assert best is not None
-    model, target, begun, fared = best
-    if given.times > 1:
-        ends = {seed: learnt[seed].last if seed in learnt else math.nan for seed in seeds}
-        lost = sum(seed not in learnt or not learnt[seed].converged for seed in seeds)
-        fared = dataclasses.replace(fared, repeats=ends, lost=lost)
-    with world.together():
-        if world.first:
-            _write(model, target, {**begun, "learnt": fared.told()}, given.out)
-            shutil.rmtree(given.beside)
+    with contextlib.ExitStack() as held:
+        with world.together():
+            if world.first:
+                held.enter_context(_claimed(given.beside, told))
+        for seed in seeds:
+            try:
+                *made, learnt[seed] = _trained(given, folder, told, seed, device, world)
+            except TrainingError as error:
+                if seed == seeds[-1] and not learnt:
+                    raise
+                say(f"the training from seed {seed} is lost: {error}")
+                continue
+            chosen = choose(learnt, lambda one: -learnt[one].last)
+            if best is None or (chosen is not None and chosen.item == seed):
+                best = *made, seed
+        assert best is not None
+        model, target, begun, kept = best
+        fared = learnt[kept]
+        if given.times > 1:
+            ends = {seed: learnt[seed].last if seed in learnt else math.nan for seed in seeds}
+            short = sum(seed not in learnt or not learnt[seed].converged for seed in seeds)
+            fared = dataclasses.replace(fared, repeats=ends, kept=kept, not_converged=short)
+        with world.together():
+            if world.first:
+                _write(model, target, {**begun, "learnt": fared.told()}, given.out)
+                shutil.rmtree(given.beside)
 
 
 def _trained(
-    given: _Given,
-    folder: Path,
-    told: Mapping[str, Any],
-    place: Path,
-    seed: int,
-    device: str,
-    world: World,
+    given: _Given, folder: Path, told: Mapping[str, Any], seed: int, device: str, world: World
 ) -> tuple[Any, Any, dict[str, Any], Learnt]:
-    """One training from a seed, in a folder of its own: the model, its tokeniser, what is said of how
-    its embeddings began, and how it fared."""
+    """The training from a seed: the model, its tokeniser, what is said of how its embeddings began,
+    and how it fared."""
     assert given.tokens is not None
+    place = given.place(seed)
     start = place / "start"
     with world.together():
         if world.first and not start.exists():
             _begin(given, folder, start, told, seed)
     with world.together():
         begun = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
-        if others := _differing(start, told):
-            expected = f"the transplant that was begun ({', '.join(others)} differ)"
-            refuse(str(given.beside), expected, "another one", "choose another --out", OutputError)
         model = _load(str(start), start, given.trusted)
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
@@ -362,8 +400,8 @@ def _load(name: str, view: Path, trusted: bool) -> Any:
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
-    if made.endswith(tuple(f"For{task}" for task in _TASKS)):
-        got = f"{name}, a {made}, whose embeddings were trained with its task"
+    if any(f"For{task}" in made for task in _TASKS) or (view / "head.json").is_file():
+        got = f"{name}, below a head for a task, with which its embeddings may have been trained"
         remedy = "transplant the encoder that it was made from, and fine-tune that"
         refuse("--encoder", "an encoder that is not fine-tuned yet", got, remedy)
     if made.endswith(("ForMaskedLM", "ForPreTraining")):
@@ -427,8 +465,9 @@ def _new_rows(
     target: Any,
     pairs: Mapping[tuple[str, str], float] | None,
     seed: int,
+    kept: Path | None,
 ) -> NewRows:
-    """The rows of an initialiser."""
+    """The rows of an initialiser. Static vectors are ``kept`` for trainings from other seeds."""
     if by == "random":
         return random_rows(table, len(shared), seed)
     if by == "translation":
@@ -445,8 +484,14 @@ def _new_rows(
         refuse(f"--by {by}", expected, "none", remedy)
     if by in ("overlap", "retokenised"):  # all of the text is shared where it comes to this
         return copied_rows(table, shared, seed)
-    say("training static vectors of the new subwords")
-    vectors = _static_vectors(text, target, len(shared))
+    if kept is not None and kept.is_file():
+        vectors = np.load(kept)
+    else:
+        say("training static vectors of the new subwords")
+        vectors = _static_vectors(text, target, len(shared))
+        if kept is not None:
+            np.save(content := io.BytesIO(), vectors)
+            write_whole(kept, content.getvalue())
     made = similar_rows if by == "similarity" else factorised_rows
     return made(table, shared, vectors, seed)
 
@@ -499,6 +544,8 @@ def _replace(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
 
 
 def _write(model: Any, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
+    tokenizer.backend_tokenizer.no_truncation()  # what it was last called with is written along
+    tokenizer.backend_tokenizer.no_padding()
     make_folder(out.parent, "--out")
     aside = out.with_name(f"{out.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)

@@ -58,10 +58,15 @@ def test_new_heads_and_trainings_that_did_not_converge_are_said(tmp_path):
 def test_the_best_of_several_trainings_says_what_it_was_chosen_by(tmp_path):
     ends = {"0": 640.0, "1": 608.3, "2": None}
     told = Page(
-        transplants_page([made(tmp_path / "a", "random", last=608.3, repeats=ends, lost=1)])
+        transplants_page(
+            [made(tmp_path / "a", "random", last=608.3, repeats=ends, kept=1, not_converged=1)]
+        )
     ).text
-    assert "a is the best of 3 trainings (640, 608, lost), chosen on these very sentences" in told
-    assert "1 did not converge." in told
+    assert (
+        "a is the best of 3 trainings, from seed 1 (seed 0: 640, seed 1: 608, seed 2: lost), chosen"
+        in told
+    )
+    assert "1 of them did not converge." in told
 
 
 def test_embeddings_that_were_not_trained_say_so(tmp_path):

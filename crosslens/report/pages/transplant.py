@@ -1,5 +1,6 @@
 """The page of transplants: how their new embeddings began, and how they were learnt."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -36,14 +37,15 @@ _ELSEWHERE = ("rows", "learnt", "kind", "asked")  # not among the settings
 
 
 class _Learnt(TypedDict):
-    perplexities: dict[str, float]
+    perplexities: dict[str, float | None]  # None: no number
     unigram: float
     masked: int
     new_head: NotRequired[bool]  # none of these where an earlier version wrote them
     head_tokens: NotRequired[int]
     converged: NotRequired[bool]
     repeats: NotRequired[dict[str, float | None]]
-    lost: NotRequired[int]
+    kept: NotRequired[int | None]
+    not_converged: NotRequired[int]
 
 
 class _Told(TypedDict):
@@ -105,7 +107,11 @@ def _read(folder: Path) -> _Told:
 
 
 def _curve(one: _Learnt) -> dict[float, float]:
-    return {int(tokens) / 1e6: value for tokens, value in one["perplexities"].items()}
+    """Million tokens to perplexity; NaN where it was no number."""
+    return {
+        int(tokens) / 1e6: math.nan if value is None else value
+        for tokens, value in one["perplexities"].items()
+    }
 
 
 def _curves(learnt: dict[str, _Learnt], styles: dict[str, Style], numbering: Numbering) -> str:
@@ -136,7 +142,7 @@ def _curves(learnt: dict[str, _Learnt], styles: dict[str, Style], numbering: Num
 
 def _said(name: str, one: _Learnt) -> str:
     """A sentence on an encoder, as HTML."""
-    values = [*one["perplexities"].values()]
+    values = [*_curve(one).values()]
     lost = "" if one.get("converged", True) else ": it did not converge"
     return (
         f"{tag('strong', text(name))}: a perplexity of {values[0]:,.0f} before and "
@@ -155,11 +161,15 @@ def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
         )
     for name, one in learnt.items():
         if ends := one.get("repeats"):
-            told = ", ".join("lost" if end is None else f"{end:,.0f}" for end in ends.values())
-            lost_of = f" {one.get('lost', 0)} did not converge." if one.get("lost") else ""
+            told = ", ".join(
+                f"seed {seed}: {'lost' if end is None else format(end, ',.0f')}"
+                for seed, end in ends.items()
+            )
+            short = one.get("not_converged", 0)
             notes.append(
-                f"{name} is the best of {len(ends)} trainings ({told}), chosen on these very sentences, "
-                f"which makes its perplexity somewhat too good.{lost_of}"
+                f"{name} is the best of {len(ends)} trainings, from seed {one.get('kept')} ({told}), "
+                "chosen on these very sentences, which makes its perplexity somewhat too good."
+                + (f" {short} of them did not converge." if short else "")
             )
     if heads := [name for name, one in learnt.items() if one.get("new_head")]:
         has = "has" if len(heads) == 1 else "have"

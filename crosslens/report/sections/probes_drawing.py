@@ -88,7 +88,7 @@ def heat_rows(
     columns: what the columns are called.
     rows: the name; a value for each column (None: not measured, left empty; NaN: not computed, a
         dash); which column has a star, if any.
-    ends: of the scale, see :func:`crosslens.report.parts.drawing.scale_ends`.
+    ends: of the scale, see :func:`crosslens.report.parts.heat.scale_ends`.
     axis: what the columns are.
     """
     blues, cell, (low, high), y = colormaps["Blues"], (_WIDTH - 4) / len(columns), ends, 4.0

@@ -38,7 +38,7 @@ def means(
 
     Parameters
     ----------
-    every: what was answered, of each setting of a grid and each seed.
+    every: what was answered, of each setting of a grid that was tested, and each seed.
     dev: scores of dev, which say what setting of a grid is taken; of two that are, each seed has the
         mean.
     spans_by: whose reading of tags is the headline.

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -248,7 +249,7 @@ def test_a_new_head_and_what_is_below_it_are_resumed_to_the_same_bytes(
         patched.setattr(_Objective, "batch", stopped)
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path / "fra", encoder=headless)
-    assert list((tmp_path / "fra.training" / part).glob("checkpoints/step-*"))
+    assert list((tmp_path / "fra.training" / "seed-0" / part).glob("checkpoints/step-*"))
     again = made(tmp_path / "fra", encoder=headless)
     assert [path.name for path in tmp_path.iterdir()] == ["fra"]
     for name in ("model.safetensors", "transplant.json"):
@@ -270,7 +271,7 @@ def test_a_stopped_training_is_resumed_to_the_same_bytes(trained, tmp_path, monk
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path / "fra")
     beside = tmp_path / "fra.training"
-    assert not (tmp_path / "fra").exists() and list(beside.glob("checkpoints/step-*"))
+    assert not (tmp_path / "fra").exists() and list(beside.glob("seed-0/checkpoints/step-*"))
     with pytest.raises(OutputError, match=r"the transplant that was begun \(tokens differ\)"):
         made(tmp_path / "fra", tokens=2 * TOKENS)
     again = made(tmp_path / "fra")
@@ -311,12 +312,23 @@ def test_a_training_that_is_done_is_returned_where_a_kill_left_what_lies_beside(
 
 
 @pytest.mark.slow  # processes that import torch
-@pytest.mark.parametrize("until", ["start", "log.jsonl", "checkpoints/step-00000006"])
-def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_path, until):
+@pytest.mark.parametrize(
+    ("until", "times"),
+    [
+        ("transplant.json", 1),
+        ("seed-0/start", 1),
+        ("seed-0/log.jsonl", 1),
+        ("seed-0/checkpoints/step-00000006", 1),
+        ("seed-1/start", 2),
+        ("seed-1/checkpoints/step-00000006", 2),
+    ],
+)
+def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_path, until, times):
     (tmp_path / "french.txt").write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
     line = [sys.executable, "-m", "crosslens.cli.main", "transplant", "--encoder", str(TINY)]
     line += ["--text", f"fra={tmp_path / 'french.txt'}", "--by", "overlap", "--vocabulary", "400"]
     line += ["--tokens", str(TOKENS), "--device", "cpu", "--quiet", "--out", str(tmp_path / "fra")]
+    line += ["--times", str(times)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(line, env=environment)
     deadline = time.monotonic() + 120
@@ -326,8 +338,9 @@ def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_pat
     assert process.wait() == -9 and not (tmp_path / "fra").exists()
     subprocess.run(line, env=environment, check=True, timeout=300)
     assert not (tmp_path / "fra.training").exists()
+    whole = trained if times == 1 else made(tmp_path / "whole", times=times)
     model = (tmp_path / "fra" / "model.safetensors").read_bytes()
-    assert model == (trained.folder / "model.safetensors").read_bytes()
+    assert model == (whole.folder / "model.safetensors").read_bytes()
 
 
 @pytest.mark.slow  # three times two processes that import torch
@@ -344,7 +357,7 @@ def test_two_processes_one_of_which_is_killed_end_with_the_same_bytes(tmp_path, 
         [*line, str(tmp_path / "fra")], env=environment, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 120
-    until = tmp_path / "fra.training" / "checkpoints" / "step-00000006"
+    until = tmp_path / "fra.training" / "seed-0" / "checkpoints" / "step-00000006"
     while not until.exists() and time.monotonic() < deadline:
         time.sleep(0.002)
     os.kill(_process_of_rank(process.pid, killed), signal.SIGKILL)
@@ -397,23 +410,24 @@ def _masked(batch):
 
 
 @pytest.mark.slow  # three processes that import torch
-@pytest.mark.parametrize("kind", [AutoModelForMaskedLM, AutoModel])
-def test_two_processes_of_torchrun_train_the_embeddings_of_one(tmp_path, kind):
+@pytest.mark.parametrize(("kind", "times"), [(AutoModelForMaskedLM, 2), (AutoModel, 1)])
+def test_two_processes_of_torchrun_train_the_embeddings_of_one(tmp_path, kind, times):
     encoder, text = tmp_path / "encoder", tmp_path / "fra.txt"
     model = kind.from_pretrained(TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model.save_pretrained(encoder)
     AutoTokenizer.from_pretrained(TINY).save_pretrained(encoder)
     text.write_text("".join(f"{line}\n" for line in FRENCH[:80]), encoding="utf-8")
     line = ["transplant", "--encoder", encoder, "--text", f"fra={text}", "--by", "overlap"]
-    line += ["--vocabulary", "300", "--device", "cpu", "--quiet", "--json"]
+    line += ["--vocabulary", "300", "--device", "cpu", "--quiet", "--json", "--times", times]
     told = []
     for processes in (1, 2):
         out = tmp_path / str(processes)
         done = command([*line, "--tokens", 4 * learning.BATCH_TOKENS, "--out", out], processes)
         told.append(json.loads(done.stdout))  # said once
-    curves = [one["learnt"].pop("perplexities") for one in told]
-    assert curves[0].keys() == curves[1].keys()
-    np.testing.assert_allclose([*curves[0].values()], [*curves[1].values()], rtol=1e-5)
+    for name in ("perplexities", "repeats"):
+        curves = [one["learnt"].pop(name) for one in told]
+        assert curves[0].keys() == curves[1].keys()
+        np.testing.assert_allclose([*curves[0].values()], [*curves[1].values()], rtol=1e-5)
     assert told[0] == {**told[1], "folder": told[0]["folder"]}
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in "12")
     for name, tensor in one.items():
@@ -454,9 +468,10 @@ def test_what_cannot_be_trained_is_refused_and_nothing_written(more, error, matc
     assert not list(tmp_path.iterdir())
 
 
-def test_of_several_trainings_the_best_is_kept(tmp_path, monkeypatch):
-    few = {"by": "random", "tokens": 4 * learning.BATCH_TOKENS}
-    one, other = made(tmp_path / "0", **few), made(tmp_path / "1", **few, seed=1)
+@pytest.mark.parametrize("by", ["random", "similarity"])
+def test_of_several_trainings_the_best_is_kept(tmp_path, monkeypatch, originals, by):
+    """WordPiece: no two vocabularies that are learnt of one text need be the same."""
+    few = {"by": by, "tokens": 4 * learning.BATCH_TOKENS, "encoder": originals["bert"]}
     calls, real = [], transplant.learn_embeddings
 
     def stopped(*given, seed, **more):
@@ -468,21 +483,51 @@ def test_of_several_trainings_the_best_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(transplant, "learn_embeddings", stopped)
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path / "best", **few, times=2)
+    beside = tmp_path / "best.training"
+    vocabularies = {path.read_bytes() for path in beside.glob("seed-*/start/tokenizer.json")}
+    assert len(vocabularies) == 1 and len(list(beside.glob("seed-*/start"))) == 2
+    for other in ({"times": 1}, {"times": 3}, {"seed": 5}, {"by": "overlap"}):
+        with pytest.raises(OutputError, match="expected the transplant that was begun"):
+            made(tmp_path / "best", **{**few, "times": 2, **other})
+    states = [load_file(beside / f"seed-{n}" / "start" / "model.safetensors") for n in (0, 1)]
+    same = [torch.equal(states[0][name], states[1][name]) for name in states[0]]
+    assert all(same) is (by == "similarity" and not transplant_counts(beside)["sampled"])
     best = made(tmp_path / "best", **few, times=2)
-    assert calls == [0, 1, 0, 1] and not (tmp_path / "best.training").exists()
-    ends = best.learnt.repeats
-    assert ends[0] == one.learnt.last and best.learnt.last == min(ends.values())
+    assert calls == [0, 1, 0, 1] and not beside.exists()
+    ends, kept = best.learnt.repeats, best.learnt.kept
+    assert [*ends] == [0, 1] and best.learnt.last == ends[kept] == min(ends.values())
+    assert json.loads((best.folder / "tokenizer.json").read_text())["truncation"] is None
+    told = json.loads((best.folder / "transplant.json").read_text())
+    assert (told["seed"], told["times"], told["learnt"]["kept"]) == (0, 2, kept)
+    assert told["learnt"]["repeats"] == {str(seed): end for seed, end in ends.items()}
+
+
+def transplant_counts(beside):
+    return json.loads((beside / "seed-0" / "start" / "transplant.json").read_text())["rows"]
+
+
+def test_the_first_of_several_trainings_is_the_one_that_stands_alone(tmp_path, monkeypatch):
+    few = {"by": "random", "tokens": 4 * learning.BATCH_TOKENS}
+    one = made(tmp_path / "one", **few)
+    twice = made(tmp_path / "twice", **few, times=2)
+    assert twice.learnt.repeats[0] == one.learnt.last and twice.learnt.not_converged == 2
     # what is held out is that of the first seed, and so is what is known of frequencies
-    assert best.learnt.unigram == one.learnt.unigram != other.learnt.unigram
-    assert ends[1] != ends[0] and ends[1] != other.learnt.last
-    assert best.learnt.lost == 2 and json.loads((best.folder / "transplant.json").read_text())[
-        "learnt"
-    ]["repeats"] == {str(seed): end for seed, end in ends.items()}
-    again = made(tmp_path / "again", **few, times=2)
-    files = [(folder / "model.safetensors").read_bytes() for folder in (best.folder, again.folder)]
-    assert files[0] == files[1]
-    if ends[0] < ends[1]:
-        assert files[0] == (one.folder / "model.safetensors").read_bytes()
+    assert twice.learnt.unigram == one.learnt.unigram
+    real = transplant.learn_embeddings
+
+    def first_lost(*given, seed, **more):
+        if seed == 0:
+            raise TrainingError("the loss is nan")
+        return real(*given, seed=seed, **more)
+
+    monkeypatch.setattr(transplant, "learn_embeddings", first_lost)
+    other = made(tmp_path / "other", **few, times=2)
+    assert np.isnan(other.learnt.repeats[0]) and other.learnt.kept == 1
+    assert other.learnt.last == twice.learnt.repeats[1]
+    models = [(each.folder / "model.safetensors").read_bytes() for each in (one, twice, other)]
+    assert (
+        models[1] == (models[0] if twice.learnt.kept == 0 else models[2]) and models[0] != models[2]
+    )
 
 
 def test_a_training_that_is_lost_is_counted_and_the_others_go_on(tmp_path, monkeypatch, capsys):
@@ -490,23 +535,66 @@ def test_a_training_that_is_lost_is_counted_and_the_others_go_on(tmp_path, monke
     line = ["transplant", "--encoder", str(TINY), "--text", f"fra={tmp_path / 'fra.txt'}"]
     line += ["--by", "overlap", "--vocabulary", "300", "--tokens", "3e4", "--device", "cpu"]
     line += ["--times", "2", "--quiet"]
-    lost, real = {1}, transplant.learn_embeddings
+    lost, forward = {1}, _MaskedWords.forward
 
-    def failing(*given, seed, **more):
-        if seed in lost:
-            raise TrainingError("the loss is nan")
-        return real(*given, seed=seed, **more)
+    def failing(self, **inputs):
+        loss = forward(self, **inputs)
+        return loss * math.nan if self.training and self.seed in lost else loss
 
-    monkeypatch.setattr(transplant, "learn_embeddings", failing)
+    begun = _MaskedWords.__init__
+
+    def knows(self, model, ids, seed):
+        begun(self, model, ids, seed)
+        self.seed = seed
+
+    monkeypatch.setattr(_MaskedWords, "__init__", knows)
+    monkeypatch.setattr(_MaskedWords, "forward", failing)
     assert main([*line, "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    assert "The best of 2 trainings (" in told and ", lost)" in told
+    assert "The best of 2 trainings, from seed 0 (seed 0: " in told and ", seed 1: lost)" in told
     assert "1 of 2 did not converge" in told and "chosen on these very sentences" in told
     learnt = json.loads((tmp_path / "out" / "transplant.json").read_text())["learnt"]
-    assert learnt["repeats"]["1"] is None and learnt["lost"] == 1 and learnt["converged"]
+    assert learnt["repeats"]["1"] is None and learnt["not_converged"] == 1 and learnt["converged"]
     lost.add(0)
     assert main([*line, "--out", str(tmp_path / "none")]) != 0
-    assert "the loss is nan" in capsys.readouterr().err and not (tmp_path / "none").exists()
+    assert "loss at step 0: expected a number, got nan" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("steps", "judged"), [(1, 1), (4, 2), (7, 3), (97, 10), (976, 10), (2000, 10)]
+)
+def test_held_out_sentences_are_judged_ten_times_at_most(trained, monkeypatch, steps, judged):
+    """Of 14,339 tokens, as 500 sentences have."""
+    found = []
+
+    def loop(objective, told, *_):
+        found.append(len({*range(told.validate_every, steps + 1, told.validate_every), steps}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learning, "run_loop", loop)
+    judge = _Rows.judged
+    monkeypatch.setattr(
+        _Rows, "judged", lambda self: dataclasses.replace(judge(self), tokens=14_339)
+    )
+    model = AutoModelForMaskedLM.from_pretrained(trained.folder)
+    tokenizer, tokens = AutoTokenizer.from_pretrained(trained.folder), steps * learning.BATCH_TOKENS
+    with pytest.raises(KeyboardInterrupt), tempfile.TemporaryDirectory() as folder:
+        learning.learn_embeddings(model, tokenizer, TEXT, Path(folder), {}, tokens=tokens)
+    assert found == [judged]
+
+
+def test_a_perplexity_beyond_all_numbers_is_none_and_not_the_end(tmp_path, monkeypatch):
+    forward = _MaskedWords.forward
+
+    def huge(self, **inputs):
+        return forward(self, **inputs) * (1 if self.training else 1e9)
+
+    monkeypatch.setattr(_MaskedWords, "forward", huge)
+    learnt = made(tmp_path / "fra", tokens=learning.BATCH_TOKENS).learnt
+    assert np.isnan([*learnt.perplexities.values()]).all() and not learnt.converged
+    told = json.loads((tmp_path / "fra" / "transplant.json").read_text())["learnt"]
+    assert {*told["perplexities"].values()} == {None}
 
 
 def test_the_command_says_that_it_made_a_head(headless, tmp_path, capsys):
