@@ -323,8 +323,10 @@ def _interrupts(parsed: argparse.Namespace) -> Iterator[list[int]]:
 
     def again() -> None:
         time.sleep(0.01)  # until what swallows it, or takes a lock, is left
-        if active:
-            _thread.interrupt_main()
+        if (
+            active
+        ):  # a signal, which ends what the main thread waits for, as interrupt_main does not
+            signal.pthread_kill(waiting, signal.SIGINT)
 
     def unraisable(told: "sys.UnraisableHookArgs") -> None:
         # raised in a destructor, say, where Python prints it and goes on
@@ -334,6 +336,7 @@ def _interrupts(parsed: argparse.Namespace) -> Iterator[list[int]]:
             hook(told)
 
     before, hook, active = signal.getsignal(signal.SIGINT), sys.unraisablehook, True
+    waiting = threading.main_thread().ident or 0
     ours = (
         before in (end_at_once, signal.default_int_handler)
         and threading.current_thread() is threading.main_thread()

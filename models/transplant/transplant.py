@@ -247,6 +247,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
     if is_native(folder):
         remedy = "give one of its views, a folder of transformers"
         refuse("--encoder", "an encoder that transformers loads", f"{given.name}, of ours", remedy)
+    _refuse_task_model(given.name, folder)
     told = {
         "encoder": encoder_fingerprint(folder),
         "text": given.text.fingerprint,
@@ -266,6 +267,17 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
     if tokens is not None and not left:
         _check_begun(given.beside, told)
     return told, folder, left
+
+
+def _refuse_task_model(name: str, folder: Path) -> None:
+    """Refuse a model below a head for a task, as transformers or ``transfer --keep`` writes it."""
+    config = folder / "config.json"
+    told = read_json(config, dict[str, Any], "check the folder") if config.is_file() else {}
+    made = str((told.get("architectures") or [""])[0])
+    if any(f"For{task}" in made for task in _TASKS) or (folder / "head.json").is_file():
+        got = f"{name}, below a head for a task, with which its embeddings may have been trained"
+        remedy = "transplant the encoder that it was made from, and fine-tune that"
+        refuse("--encoder", "an encoder that is not fine-tuned yet", got, remedy)
 
 
 def _refuse_there(out: Path) -> NoReturn:
@@ -400,10 +412,6 @@ def _load(name: str, view: Path, trusted: bool) -> Any:
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
-    if any(f"For{task}" in made for task in _TASKS) or (view / "head.json").is_file():
-        got = f"{name}, below a head for a task, with which its embeddings may have been trained"
-        remedy = "transplant the encoder that it was made from, and fine-tune that"
-        refuse("--encoder", "an encoder that is not fine-tuned yet", got, remedy)
     if made.endswith(("ForMaskedLM", "ForPreTraining")):
         model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice

@@ -170,7 +170,7 @@ class Held:
             pass
 def doctor(_):
     Held()
-    time.sleep(20)
+    time.sleep(600)
     print("went on")
 main._VERBS["doctor"] = (doctor, *main._VERBS["doctor"][1:])
 sys.argv = ["crosslens", "doctor"]
@@ -200,7 +200,7 @@ class Pool(concurrent.futures.ThreadPoolExecutor):
 def doctor(_):
     with Pool(1) as pool:
         pool.submit(abs, 1)
-        time.sleep(20)
+        time.sleep(600)
     print("went on")
 main._VERBS["doctor"] = (doctor, *main._VERBS["doctor"][1:])
 sys.argv = ["crosslens", "doctor"]
@@ -216,6 +216,6 @@ def test_an_interrupt_while_work_is_handed_to_threads_waits_for_their_locks():
 def test_other_exceptions_of_destructors_are_still_told():
     code = SWALLOWED.replace(
         "os.kill(os.getpid(), signal.SIGINT)", "raise ValueError('x')"
-    ).replace("time.sleep(20)", "pass")
+    ).replace("time.sleep(600)", "pass")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "went on\n") and "ValueError: x" in run.stderr

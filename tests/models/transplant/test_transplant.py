@@ -343,9 +343,15 @@ def test_a_head_that_is_none_for_masked_words_is_left_out(tmp_path):
     assert made.learnt.perplexities[0] > 1  # embeddings narrower than the body: its head is, too
 
 
-def test_a_task_model_whose_embeddings_were_trained_is_refused(tmp_path):
-    model = AutoModelForSequenceClassification.from_pretrained(TINY, num_labels=3)
+@pytest.mark.parametrize("kept_by", ["transformers", "transfer"])
+def test_a_task_model_whose_embeddings_were_trained_is_refused(tmp_path, kept_by):
+    if kept_by == "transformers":
+        model = AutoModelForSequenceClassification.from_pretrained(TINY, num_labels=3)
+    else:  # the encoder alone where transformers has no such head, and that beside it
+        model = AutoModelForMaskedLM.from_pretrained(TINY).base_model
     model.save_pretrained(tmp_path / "topics")
+    if kept_by == "transfer":
+        (tmp_path / "topics" / "head.json").write_text("{}")
     AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "topics")
     with pytest.raises(
         CrosslensError, match="--encoder: expected an encoder that is not fine-tuned"
