@@ -1,7 +1,9 @@
-"""What is installed is what is in the folders: setup.cfg, the wheel, the links, and the bare names
-that are refused."""
+"""What is installed is what is in the folders: setup.cfg, the wheel, what its docstrings show, the
+links, and the bare names that are refused."""
 
+import ast
 import configparser
+import doctest
 import re
 import zipfile
 from email import message_from_bytes
@@ -99,6 +101,24 @@ def test_every_module_of_the_wheel_imports_without_the_checkout(installed):
     assert installed.keys() == package_files().keys()
     for name, module in installed.items():
         assert ROOT not in Path(module["file"]).parents, name
+
+
+def examples_in_source(path: Path) -> int:
+    """How many ``>>>`` examples the docstrings of a file hold, wherever they stand."""
+    count, parser = 0, doctest.DocTestParser()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            count += len(parser.get_examples(ast.get_docstring(node) or ""))
+    return count
+
+
+def test_every_docstring_example_runs_and_tells_the_truth(installed):
+    assert {name: module["failed"] for name, module in installed.items() if module["failed"]} == {}
+    in_source = {name: examples_in_source(path) for name, path in package_files().items()}
+    assert {name: module["run"] for name, module in installed.items()} == in_source, (
+        "an example that doctest does not find"
+    )
+    assert sum(in_source.values()) > 20
 
 
 @pytest.mark.parametrize("room", ROOMS)
