@@ -323,9 +323,8 @@ def _interrupts(parsed: argparse.Namespace) -> Iterator[list[int]]:
 
     def again() -> None:
         time.sleep(0.01)  # until what swallows it, or takes a lock, is left
-        if (
-            active
-        ):  # a signal, which ends what the main thread waits for, as interrupt_main does not
+        if active:
+            # ends what the main thread waits for, as interrupt_main does not
             signal.pthread_kill(waiting, signal.SIGINT)
 
     def unraisable(told: "sys.UnraisableHookArgs") -> None:

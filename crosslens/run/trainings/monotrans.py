@@ -276,7 +276,8 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
         )
     if lost:
         told.append(
-            f"{len(lost)} of {len(second)} trainings of step 2 did not converge: no better than a "
+            f"{len(lost)} of {len(second)} {'training' if len(second) == 1 else 'trainings'} of step 2 "
+            "did not converge: no better than a "
             f"unigram model, or their loss was no number any more ({', '.join(lost)})."
         )
     return told
