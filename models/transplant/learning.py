@@ -276,16 +276,16 @@ class _Rows:
         seed: int,
         device: str,
         share: tuple[int, int] = (0, 1),
-        apart: int | None = None,
+        held_out_seed: int | None = None,
     ) -> None:
         self.share = share  # this process's number, and how many there are
-        apart = seed if apart is None else apart
-        self.seed, self.apart = seed, apart  # of the order and the masks; of what is held out
-        check_learnable(tokenizer, text.sentences, apart)
+        held_out_seed = seed if held_out_seed is None else held_out_seed
+        self.seed, self.held_out_seed = seed, held_out_seed
+        check_learnable(tokenizer, text.sentences, held_out_seed)
         self.pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
         self.special = special = _special(tokenizer)
         self.learnt = np.flatnonzero(~special)
-        trained, kept = held_out(text.sentences, apart)
+        trained, kept = held_out(text.sentences, held_out_seed)
         self.rows = list(_rows(tokenizer, trained, special, length))
         self.held_out = list(_rows(tokenizer, kept, special, length))
         self.lengths = np.array([len(row) for row in self.rows])
@@ -311,7 +311,7 @@ class _Rows:
     def judged(self) -> Step:
         """The held-out rows, masked in the same way each time."""
         rows = sorted(self.held_out, key=len)
-        return self._masked(rows, np.random.default_rng([self.apart, 0x7A04]))
+        return self._masked(rows, np.random.default_rng([self.held_out_seed, 0x7A04]))
 
     def _masked(
         self, rows: list[np.ndarray], rng: np.random.Generator, rank: int = 0, size: int = 1
@@ -412,7 +412,7 @@ def learn_embeddings(
     *,
     tokens: int,
     seed: int = 0,
-    apart: int | None = None,
+    held_out_seed: int | None = None,
     device: str = "auto",
 ) -> Learnt:
     """Train the token embeddings of a transformers model in place, and nothing else of it.
@@ -428,8 +428,8 @@ def learn_embeddings(
     depends: what the model depends on; a checkpoint of another one is refused.
     tokens: how many to train on, padding included; a new head is trained on others before
         (:data:`HEAD_STEPS` batches), with the embeddings as they are.
-    seed: of the order, the masks and a new head. apart: of what is held out, and its masks; the
-        same as ``seed`` where it is not given. device: "auto", "cpu" or "cuda".
+    seed: of the order, the masks and a new head. held_out_seed: of what is held out, and its masks;
+        the same as ``seed`` where it is not given. device: "auto", "cpu" or "cuda".
 
     Raises
     ------
@@ -444,7 +444,7 @@ def learn_embeddings(
         with world.together():
             share = world.rank, world.size
             length, kind = min(_LENGTH, most), world.device.type
-            rows = _Rows(tokenizer, text, length, seed, kind, share, apart)
+            rows = _Rows(tokenizer, text, length, seed, kind, share, held_out_seed)
             if world.first:
                 held.enter_context(lock_folder(folder))
         learner = _MaskedWords(model.to(world.device), rows.learnt, seed).to(world.device)

@@ -394,7 +394,7 @@ def _trained(
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
         model, target, given.text, place, begun,
-        tokens=given.tokens, seed=seed, apart=given.seed, device=device,
+        tokens=given.tokens, seed=seed, held_out_seed=given.seed, device=device,
     )  # fmt: skip
     return model, target, begun, learnt
 
