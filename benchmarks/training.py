@@ -381,8 +381,8 @@ class _Worker:
     def __init__(self, who: str, shape: Shape, device: str, steps: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, other = context.Pipe()
-        self.process = context.Process(
-            target=_contestant, args=(who, shape, device, steps, threads, other), daemon=True
+        self.process = context.Process(  # no daemon: the Trainer's loader has processes of its own
+            target=_contestant, args=(who, shape, device, steps, threads, other)
         )
         self.process.start()
         other.close()
@@ -411,12 +411,28 @@ class _Worker:
         self.line.send(0)
         self.process.join()
 
+    def kill(self) -> None:
+        """End it wherever it is, if it has not ended."""
+        self.process.kill()
+
 
 def _measure(
     shape: Shape, contestants: list[str], device: str, rounds: int, steps: int, threads: int
 ) -> dict[str, _Worker]:
     """All contestants on one shape, in turns."""
     workers = {who: _Worker(who, shape, device, steps, threads) for who in contestants}
+    try:
+        _take_turns(workers, shape, device, rounds, steps)
+    finally:  # one that failed leaves the others waiting
+        for worker in workers.values():
+            worker.kill()
+    return workers
+
+
+def _take_turns(
+    workers: dict[str, _Worker], shape: Shape, device: str, rounds: int, steps: int
+) -> None:
+    """Warm up, and then a few steps each, round by round."""
     for worker in workers.values():  # they get ready side by side, and step one by one
         worker.ready()
     for who, worker in workers.items():
@@ -431,7 +447,6 @@ def _measure(
     print(f"\r{' ' * 60}\r", end="", file=sys.stderr)
     for worker in workers.values():
         worker.stop()
-    return workers
 
 
 def _ratio(above: _Worker, below: _Worker) -> float:
