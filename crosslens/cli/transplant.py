@@ -129,7 +129,7 @@ def transplant(arguments: argparse.Namespace) -> None:
 
 def _say_repeats(learnt: "Learnt") -> None:
     ends = ", ".join(
-        f"seed {seed}: {'lost' if math.isnan(one) else format_value(one, 1)}"
+        f"seed {seed}: {'given up' if math.isnan(one) else format_value(one, 1)}"
         for seed, one in learnt.repeats.items()
     )
     print(

@@ -10,51 +10,20 @@ under it (:mod:`crosslens.models.transplant.learning`).
 import contextlib
 import dataclasses
 import functools
-import io
 import math
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-import torch
-from scipy.sparse import csr_matrix, diags_array
-from torch import nn
-
-from crosslens.alignment.words.new_rows import (
-    NewRows,
-    copied_rows,
-    factorised_rows,
-    mean_rows,
-    random_rows,
-    similar_rows,
-)
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.corpus import Corpus
-from crosslens.errors import OutputError, TrainingError, check_choice, panics_as_errors, refuse
-from crosslens.files import (
-    fingerprint,
-    lock_folder,
-    make_folder,
-    read_json,
-    write_json,
-    write_whole,
-)
+from crosslens.errors import OutputError, TrainingError, check_choice, refuse
+from crosslens.files import fingerprint, lock_folder, make_folder, read_json, write_json
 from crosslens.models.machine.distributed import World, join_world
-from crosslens.models.saved.arrays import writing
-from crosslens.models.saved.loading import (
-    encoder_class,
-    find_tokenizer,
-    make_model,
-    opened,
-    refuse_missing,
-)
+from crosslens.models.saved.loading import find_tokenizer, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
-from crosslens.models.text.subword_vectors import SkipGram, skipgram_of_ids
 from crosslens.models.transplant.learning import (
     BATCH_TOKENS,
     Learnt,
@@ -62,10 +31,14 @@ from crosslens.models.transplant.learning import (
     held_out,
     learn_embeddings,
 )
-from crosslens.models.transplant.subwords import (
-    retokenised_weights,
-    shared_subwords,
-    translation_weights,
+from crosslens.models.transplant.new_vocabulary import (
+    MADE,
+    embedding_table,
+    learn_tokenizer,
+    load_whole_model,
+    new_rows,
+    put_rows,
+    write_encoder,
 )
 from crosslens.progress import say
 from crosslens.selection import choose
@@ -77,7 +50,6 @@ INITIALISERS = ("random", "overlap", "retokenised", "translation", "similarity",
 MONOTRANS = "monotrans"
 """Random embeddings, and a training: Artetxe et al. 2020, step 2."""
 _TOKENS = 4_000_000  # of that training, where nothing is said
-_FOLDER = "transplant.json"
 # heads with which embeddings are trained: others below the same body would not fit it
 _TASKS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 
@@ -240,7 +212,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
         refuse("--dictionary", expected, got, "add them, or leave out")
     if given.size < 100:
         refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
-    left = tokens is not None and given.beside.exists() and (out / _FOLDER).is_file()
+    left = tokens is not None and given.beside.exists() and (out / MADE).is_file()
     if out.exists() and not left:
         _refuse_there(out)
     folder = resolve_encoder(given.name, trust_remote_code=given.trusted)
@@ -286,14 +258,14 @@ def _refuse_there(out: Path) -> NoReturn:
 
 def _differing(folder: Path, told: Mapping[str, Any]) -> list[str]:
     """The settings that a folder was made with other ones of."""
-    made = {"times": 1, **read_json(folder / _FOLDER, dict[str, Any], "delete the folder")}
+    made = {"times": 1, **read_json(folder / MADE, dict[str, Any], "delete the folder")}
     return [name for name, value in told.items() if made.get(name) != value]
 
 
 def _check_begun(beside: Path, told: Mapping[str, Any]) -> None:
     """Refuse to go on where another transplant was begun."""
-    others = _differing(beside, told) if (beside / _FOLDER).is_file() else []
-    if others or (not (beside / _FOLDER).is_file() and any(beside.glob("[!.]*"))):
+    others = _differing(beside, told) if (beside / MADE).is_file() else []
+    if others or (not (beside / MADE).is_file() and any(beside.glob("[!.]*"))):
         which = f" ({', '.join(others)} differ)" if others else ""
         expected = f"the transplant that was begun{which}"
         refuse(str(beside), expected, "another one", "choose another --out", OutputError)
@@ -306,7 +278,7 @@ def _claimed(beside: Path, told: Mapping[str, Any]) -> Iterator[None]:
     make_folder(beside, "--out")
     with lock_folder(beside):
         _check_begun(beside, told)
-        write_json(beside / _FOLDER, told)
+        write_json(beside / MADE, told)
         try:
             yield
         except BaseException:
@@ -321,27 +293,22 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed
     name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         source = find_tokenizer(name, view, given.trusted)
-        model = _load(name, view, given.trusted)
-    table = _table(name, model)
+        model = load_whole_model(name, view, given.trusted)
+    table = embedding_table(name, model)
     if seed == given.seed:
         say(f"learning {given.size:,} subwords from {len(text):,} sentences")
-        target = _learn(source, text, given.size)
+        target = learn_tokenizer(source, text, given.size)
     else:
         first = given.place(given.seed) / "start"
         target = find_tokenizer(str(first), first, given.trusted)
     if given.tokens is not None:  # while nothing is written yet
         check_learnable(target, given.text.sentences, given.seed)
-    shared = shared_subwords(source, target)
-    known = shared.copy()
-    known[target.all_special_ids] = -1  # theirs are put back below
     vectors = given.beside / "vectors.npy" if given.times > 1 else None
-    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, seed, vectors)
-    special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
-    rows.rows[special], rows.made[special] = table[shared[special]], 1
-    _replace(model, rows.rows, source, target)
+    rows = new_rows(given.start, table, text, source, target, given.pairs, seed, vectors)
+    put_rows(model, rows.rows, source, target)
     made = {"subwords": len(target), "rows": rows.counts}
     typed = {"asked": given.typed} if given.typed else {}
-    _write(model, target, {"kind": "transplant", **told, **made, **typed}, out)
+    write_encoder(model, target, {"kind": "transplant", **told, **made, **typed}, out)
 
 
 def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
@@ -359,7 +326,7 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
             except TrainingError as error:
                 if seed == seeds[-1] and not learnt:
                     raise
-                say(f"the training from seed {seed} is lost: {error}")
+                say(f"the training from seed {seed} is given up, the others go on: {error}")
                 continue
             chosen = choose(learnt, lambda one: -learnt[one].last)
             if best is None or (chosen is not None and chosen.item == seed):
@@ -373,7 +340,7 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
             fared = dataclasses.replace(fared, repeats=ends, kept=kept, not_converged=short)
         with world.together():
             if world.first:
-                _write(model, target, {**begun, "learnt": fared.told()}, given.out)
+                write_encoder(model, target, {**begun, "learnt": fared.told()}, given.out)
                 shutil.rmtree(given.beside)
 
 
@@ -389,8 +356,8 @@ def _trained(
         if world.first and not start.exists():
             _begin(given, folder, start, told, seed)
     with world.together():
-        begun = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
-        model = _load(str(start), start, given.trusted)
+        begun = read_json(start / MADE, dict[str, Any], "delete the folder")
+        model = load_whole_model(str(start), start, given.trusted)
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
         model, target, given.text, place, begun,
@@ -401,164 +368,6 @@ def _trained(
 
 def _made(out: Path, by: str) -> Transplant:
     """What a finished folder says of itself."""
-    told = read_json(out / _FOLDER, dict[str, Any], "delete the folder")
+    told = read_json(out / MADE, dict[str, Any], "delete the folder")
     learnt = Learnt.read(told["learnt"]) if "learnt" in told else None
     return Transplant(out, by, told["subwords"], told["rows"], learnt)
-
-
-def _load(name: str, view: Path, trusted: bool) -> Any:
-    """The whole model, with its head for masked words where the folder has one."""
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
-    config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
-    made = (config.architectures or ["Model"])[0]
-    if made.endswith(("ForMaskedLM", "ForPreTraining")):
-        model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
-        # a head that is saved untied names its bias once, and transformers looks for it twice
-        lacks = [one for one in absent if not one.endswith("decoder.bias")]
-        body = f"{model.base_model_prefix}."
-        head = {one for one, _ in model.named_parameters() if not one.startswith(body)}
-        if not head or not {one for one in head if not one.endswith("decoder.bias")} <= {*lacks}:
-            refuse_missing(name, lacks)
-            return model.eval()
-    # no head, or another one (ELECTRA is pretrained to tell words apart)
-    model, absent = make_model(name, view, encoder_class(config), config, None, trusted)
-    refuse_missing(name, absent)
-    return model.eval()
-
-
-def _table(name: str, model: Any) -> np.ndarray:
-    """(v, d) or, with a head, (v, d + 1) the old rows, the bias of the output behind each."""
-    table = model.get_input_embeddings()
-    if type(table) is not nn.Embedding or table.embedding_dim < 1:
-        got = type(table).__name__
-        refuse("--encoder", "one with a plain table of token embeddings", got, "choose another")
-    weight = table.weight.detach()
-    head = model.get_output_embeddings()
-    if head is None:
-        return np.array(weight.numpy())
-    if head.weight is not table.weight:
-        remedy = "remove its head, or choose another encoder"
-        refuse(
-            "--encoder", f"{name} with a head that shares its embeddings", "another head", remedy
-        )
-    if head.bias is None:
-        return np.array(weight.numpy())
-    return np.concatenate([weight.numpy(), head.bias.detach().numpy()[:, None]], 1)
-
-
-def _learn(source: Any, text: Sequence[str], size: int) -> Any:
-    """A tokeniser of the encoder's kind with a vocabulary of the text."""
-    if not hasattr(source, "train_new_from_iterator"):
-        expected, got = "an encoder with a fast tokeniser", type(source).__name__
-        refuse("--encoder", expected, got, "choose another")
-
-    try:
-        with panics_as_errors():
-            target = source.train_new_from_iterator(iter(text), size, show_progress=False)
-    except Exception as error:  # the library raises bare Exception
-        got = " ".join(str(error).split())[:200]
-        refuse(
-            "--vocabulary", "a text that gives such a vocabulary", got, "give more text, or fewer"
-        )
-    return target
-
-
-def _new_rows(
-    by: str,
-    table: np.ndarray,
-    shared: np.ndarray,
-    text: Sequence[str],
-    source: Any,
-    target: Any,
-    pairs: Mapping[tuple[str, str], float] | None,
-    seed: int,
-    kept: Path | None,
-) -> NewRows:
-    """The rows of an initialiser. Static vectors are ``kept`` for trainings from other seeds."""
-    if by == "random":
-        return random_rows(table, len(shared), seed)
-    if by == "translation":
-        assert pairs is not None
-        weights = translation_weights(pairs, source, target, len(table))
-        return mean_rows(table, weights, shared, seed)
-    if by == "retokenised":
-        weights = retokenised_weights(text, source, target, len(table))
-        weights = csr_matrix(diags_array((shared < 0).astype(float)) @ weights)
-        if weights.sum():
-            return mean_rows(table, weights, shared, seed)
-    if not (shared >= 0).any():
-        expected, remedy = "a subword that both vocabularies have", "choose translation, or random"
-        refuse(f"--by {by}", expected, "none", remedy)
-    if by in ("overlap", "retokenised"):  # all of the text is shared where it comes to this
-        return copied_rows(table, shared, seed)
-    if kept is not None and kept.is_file():
-        vectors = np.load(kept)
-    else:
-        say("training static vectors of the new subwords")
-        vectors = _static_vectors(text, target, len(shared))
-        if kept is not None:
-            np.save(content := io.BytesIO(), vectors)
-            write_whole(kept, content.getvalue())
-    made = similar_rows if by == "similarity" else factorised_rows
-    return made(table, shared, vectors, seed)
-
-
-def _static_vectors(text: Sequence[str], target: Any, n: int) -> np.ndarray:
-    """(n, d) skip-gram vectors of subwords, NaN for those that do not occur."""
-    settings = SkipGram(epochs=3)
-    found = np.full((n, settings.dimensions), np.nan, np.float32)
-    rows = (
-        ids
-        for start in range(0, len(text), 1000)
-        for ids in target(list(text[start : start + 1000]), add_special_tokens=False)["input_ids"]
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        ids, vectors = skipgram_of_ids(rows, settings, Path(folder))
-    found[ids] = vectors
-    return found
-
-
-@torch.no_grad()
-def _replace(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
-    """Put new rows below a model, and in its head and configuration."""
-    table, head = model.get_input_embeddings(), model.get_output_embeddings()
-    d, pad = table.embedding_dim, target.pad_token_id
-    if table.padding_idx is not None and pad != table.padding_idx:
-        # some families count positions from the padding id
-        expected = f"padding at id {table.padding_idx}, where it is"
-        remedy = "choose another encoder"
-        refuse("vocabulary", expected, f"at {pad}", remedy)
-    new = nn.Embedding.from_pretrained(
-        torch.from_numpy(np.ascontiguousarray(rows[:, :d])),
-        freeze=False,
-        padding_idx=table.padding_idx,
-    )
-    model.set_input_embeddings(new)
-    if head is not None:
-        head.weight = new.weight
-        head.out_features = len(rows)
-        old = head.bias
-        if old is not None:
-            bias = nn.Parameter(torch.from_numpy(np.ascontiguousarray(rows[:, d])))
-            for module in model.modules():  # some families hold it twice
-                if getattr(module, "bias", None) is old:
-                    module.bias = bias
-    config = model.config
-    config.vocab_size = len(rows)
-    for role in ("pad", "bos", "eos", "sep", "cls", "mask"):
-        if getattr(config, f"{role}_token_id", None) is not None:
-            setattr(config, f"{role}_token_id", getattr(target, f"{role}_token_id"))
-
-
-def _write(model: Any, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
-    tokenizer.backend_tokenizer.no_truncation()  # what it was last called with is written along
-    tokenizer.backend_tokenizer.no_padding()
-    make_folder(out.parent, "--out")
-    aside = out.with_name(f"{out.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    with writing(out):
-        model.save_pretrained(aside, safe_serialization=True)
-        tokenizer.save_pretrained(aside)
-    write_json(aside / _FOLDER, told)
-    os.replace(aside, out)

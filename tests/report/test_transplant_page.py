@@ -63,7 +63,7 @@ def test_the_best_of_several_trainings_says_what_it_was_chosen_by(tmp_path):
         )
     ).text
     assert (
-        "a is the best of 3 trainings, from seed 1 (seed 0: 640, seed 1: 608, seed 2: lost), chosen"
+        "a is the best of 3 trainings, from seed 1 (seed 0: 640, seed 1: 608, seed 2: given up), chosen"
         in told
     )
     assert "1 of them did not converge." in told

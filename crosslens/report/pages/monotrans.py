@@ -61,7 +61,7 @@ def monotrans_page(folder: str | Path) -> str:
                     *_repeated(steps, as_table(config.get("chosen"))),
                     *_seen(steps, as_table(config.get("seen"))),
                     *(
-                        f"{text(name)} was lost: {text(str(why))}."
+                        f"{text(name)} was given up: {text(str(why))}."
                         for name, why in as_table(config.get("lost")).items()
                     ),
                 ],

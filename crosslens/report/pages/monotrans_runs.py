@@ -88,7 +88,7 @@ def monotrans_runs_page(folders: Sequence[str | Path]) -> str:
                 [
                     "Perplexities of languages with vocabularies of their own cannot be compared.",
                     *_differ(runs, asked, names),
-                    *_lost([config for config, _ in read], paths, trainings),
+                    *_given_up([config for config, _ in read], paths, trainings),
                 ],
                 [],
                 "Nothing was measured in these runs.",
@@ -119,14 +119,15 @@ def _taken(steps: Sequence[Step], chosen: Mapping[str, Any]) -> list[Step]:
     ]
 
 
-def _lost(
+def _given_up(
     configs: Sequence[Mapping[str, Any]], paths: Sequence[Path], trainings: Sequence[Sequence[Step]]
 ) -> list[str]:
     """Which trainings are missing, or no better than a unigram model."""
     told = []
     for config, path, steps in zip(configs, paths, trainings, strict=True):
         told += [
-            f"{path}: {name} was lost: {why}." for name, why in as_table(config.get("lost")).items()
+            f"{path}: {name} was given up: {why}."
+            for name, why in as_table(config.get("lost")).items()
         ]
         if none := [step.said for step in steps if not step.learnt.value < step.unigram.value]:
             told.append(f"{path}: no better than a unigram model: {join(none)}.")

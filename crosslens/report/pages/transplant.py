@@ -162,7 +162,7 @@ def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
     for name, one in learnt.items():
         if ends := one.get("repeats"):
             told = ", ".join(
-                f"seed {seed}: {'lost' if end is None else format(end, ',.0f')}"
+                f"seed {seed}: {'given up' if end is None else format(end, ',.0f')}"
                 for seed, end in ends.items()
             )
             short = one.get("not_converged", 0)

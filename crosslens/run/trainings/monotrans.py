@@ -90,28 +90,29 @@ def run_monotrans(
                     _check_texts(recipes, folder / "texts")
         if finished:
             return folder
-        lost = dict[str, str]()
+        given_up = dict[str, str]()
         for name, recipe in recipes.items():
             try:
                 train(recipe, folder / name, resume=True, device=device, parallel=parallel)
             except TrainingError as error:
-                lost[name] = str(error)
-                others = [one for one in _repeats(name, recipes) if one not in lost]
+                given_up[name] = str(error)
+                others = [one for one in _repeats(name, recipes) if one not in given_up]
                 if not others:  # step 1, or all trainings of a language
                     raise
-                say(f"{name} is lost, {len(others)} of its repeats are left: {error}")
+                say(f"{name} is given up, {len(others)} of its repeats are left: {error}")
         with world.together():
             if world.first:
                 scores = [
                     score
                     for name, recipe in recipes.items()
-                    if name not in lost
+                    if name not in given_up
                     for score in held_out_scores(name, recipe, folder / name, world.device)
                 ]
                 chosen = _chosen(scores)
                 _join(["step-1", *chosen.values()], folder)
                 trained = trained_rows(folder, chosen)
-                noted = {"chosen": chosen, "trained": trained, "lost": lost, "seen": _seen(recipes)}
+                noted = {"chosen": chosen, "trained": trained, "lost": given_up}
+                noted["seen"] = _seen(recipes)
                 run.note(versions=versions(), **noted)
                 run.finish(scores)
     return folder
@@ -262,7 +263,7 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
     gains, chosen = _gains(scores), config.get("chosen") or {}
     diverged = dict(config.get("lost") or {})
     second = [*(name for name in gains if name != "step-1"), *diverged]
-    lost = [name for name in second if name in diverged or not gains[name] > 0]
+    unlearnt = [name for name in second if name in diverged or not gains[name] > 0]
     told = [
         f"{seen} of {n} held-out sentences of {name} are in the text of step 1: its perplexity is too "
         "good."
@@ -274,10 +275,10 @@ def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
             f"Of repeated trainings those went into the model that gain most: {names}. They are "
             "chosen on these very sentences, which makes their perplexities somewhat too good."
         )
-    if lost:
+    if unlearnt:
         told.append(
-            f"{len(lost)} of {len(second)} {'training' if len(second) == 1 else 'trainings'} of step 2 "
+            f"{len(unlearnt)} of {len(second)} {'training' if len(second) == 1 else 'trainings'} of step 2 "
             "did not converge: no better than a "
-            f"unigram model, or their loss was no number any more ({', '.join(lost)})."
+            f"unigram model, or their loss was no number any more ({', '.join(unlearnt)})."
         )
     return told

@@ -76,7 +76,7 @@ class Fit:
 
     Attributes
     ----------
-    bar: what it must exceed on dev to be tested: a setting of a grid that others have beaten there
+    to_beat: what it must exceed on dev to be tested: a setting of a grid that others have beaten there
         already will not be taken.
     """
 
@@ -85,7 +85,7 @@ class Fit:
     point: Mapping[str, Any]
     number: int
     seed: int
-    bar: float = -math.inf
+    to_beat: float = -math.inf
 
     @property
     def name(self) -> str:
@@ -191,7 +191,7 @@ def _compute(
     made, wordless, unread = list[Outcomes](), dict[str, int](), dict[str, float]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     best = tuned.best_epoch("dev")
-    may_be_taken = tuned.epochs[best]["dev"] > fit.bar or fit.bar == -math.inf
+    may_be_taken = tuned.epochs[best]["dev"] > fit.to_beat or fit.to_beat == -math.inf
     for way, epoch, languages in _checkpoints(transfer, tuned, data) if may_be_taken else ():
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)

@@ -344,8 +344,8 @@ def _with_seeds(
     scores, taken = list[Score](), 2 if transfer.preset == "conneau" and len(grid) > 1 else 1
     for number, point in enumerate(grid):
         found = [scores[n].value for n in _best_points(scores, taken)]
-        bar = found[-1] if len(found) == taken and not math.isnan(found[-1]) else -math.inf
-        fit = Fit(system, data, point, number, seeds[0], bar)
+        to_beat = found[-1] if len(found) == taken and not math.isnan(found[-1]) else -math.inf
+        fit = Fit(system, data, point, number, seeds[0], to_beat)
         scores += fit_one(transfer, fit, encoder, run, world)
     best = _best_points(scores, taken)
     for number in best:

@@ -285,7 +285,7 @@ def test_a_training_that_is_done_is_returned_where_a_kill_left_what_lies_beside(
 ):
     from crosslens.models.transplant import transplant as module
 
-    write = module._write
+    write = module.write_encoder
 
     def killed(model, tokenizer, told, out):
         write(model, tokenizer, told, out)
@@ -293,7 +293,7 @@ def test_a_training_that_is_done_is_returned_where_a_kill_left_what_lies_beside(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "_write", killed)
+        patched.setattr(module, "write_encoder", killed)
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path / "fra")
     beside, model = tmp_path / "fra.training", tmp_path / "fra" / "model.safetensors"
@@ -551,7 +551,9 @@ def test_a_training_that_is_lost_is_counted_and_the_others_go_on(tmp_path, monke
     monkeypatch.setattr(_MaskedWords, "forward", failing)
     assert main([*line, "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    assert "The best of 2 trainings, from seed 0 (seed 0: " in told and ", seed 1: lost)" in told
+    assert (
+        "The best of 2 trainings, from seed 0 (seed 0: " in told and ", seed 1: given up)" in told
+    )
     assert "1 of 2 did not converge" in told and "chosen on these very sentences" in told
     learnt = json.loads((tmp_path / "out" / "transplant.json").read_text())["learnt"]
     assert learnt["repeats"]["1"] is None and learnt["not_converged"] == 1 and learnt["converged"]

@@ -459,7 +459,7 @@ def test_a_repeat_whose_loss_is_no_number_is_counted_and_the_others_go_on(
     assert config["lost"] == {"step-2/nld-1": "the loss is nan at step 3"}
     assert {s.encoder for s in read_scores(run / "scores.jsonl")} == {"step-1", "step-2/nld-2"}
     assert "of 2 trainings of step 2 did not converge" in "".join(map(str, summary(run)))
-    assert "step-2/nld-1 was lost" in write_report(run).read_text()
+    assert "step-2/nld-1 was given up" in write_report(run).read_text()
     (run / "scores.jsonl").unlink()
     gone.append("step-2/nld-2")
     with pytest.raises(TrainingError, match="nan"):  # nothing is left of the language
