@@ -289,14 +289,11 @@ def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], see
 def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
     """The study, its conditions called as in a folder that was begun when the names of
     transformations were written in them without hyphens."""
-    path = folder / "config.json"
-    there = read_json(path, Any) if path.exists() else None
-    for key in ("settings", "conditions"):
-        there = there.get(key) if isinstance(there, dict) else None
-    begun = {name.replace("-", ""): name for name in there or ()}
+    there = _there(folder, "settings", "conditions")
+    begun = {name.replace("-", ""): name for name in there}
     names = {name: begun.get(name.replace("-", ""), name) for name in study.conditions}
     for name in names.values():
-        check_name(name, str(path))
+        check_name(name, str(folder / "config.json"))
     return dataclasses.replace(
         study,
         conditions={names[name]: one for name, one in study.conditions.items()},
@@ -310,26 +307,29 @@ def seeds_of(folder: Path) -> int | None:
 
     >>> seeds_of(Path("no-such-folder"))
     """
-    path = folder / "config.json"
-    config = read_json(path, Any) if path.is_file() else None
-    if not isinstance(config, dict) or config.get("kind") != "controlled":
-        return None
-    there = config.get("settings")
-    seeds = there.get("seeds") if isinstance(there, dict) else None
-    return seeds if isinstance(seeds, int) else None
+    seeds = _there(folder, "settings").get("seeds")
+    is_study = _there(folder).get("kind") == "controlled"
+    return seeds if is_study and isinstance(seeds, int) else None
 
 
 def _with_fewer_seeds(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a folder keeps of a run with these settings, but for fewer seeds; None where it holds no
     such run."""
-    path = folder / "config.json"
-    config = read_json(path, Any) if path.exists() else None
-    there = config.get("settings") if isinstance(config, dict) else None
-    here = json.loads(json.dumps(settings))
-    if not isinstance(there, dict) or {**there, "seeds": here["seeds"]} != here:
+    there, here = _there(folder, "settings"), json.loads(json.dumps(settings))
+    if {**there, "seeds": here["seeds"]} != here:
         return None
     seeds = there.get("seeds")
-    return config if isinstance(seeds, int) and seeds < here["seeds"] else None
+    return _there(folder) if isinstance(seeds, int) and seeds < here["seeds"] else None
+
+
+def _there(folder: Path, *keys: str) -> dict[str, Any]:
+    """What ``config.json`` of a folder has under these keys, one within the other; empty where there
+    is no such table."""
+    path = folder / "config.json"
+    found = read_json(path, Any) if path.is_file() else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _grow(study: ControlledStudy, folder: Path, config: Mapping[str, Any], seeds: int) -> None:
