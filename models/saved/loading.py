@@ -186,7 +186,7 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     maker = encoder_class(config)
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
-    model, absent = make_model(name, folder, maker, config, random_seed, trusted)
+    model, absent, _ = make_model(name, folder, maker, config, random_seed, trusted)
     refuse_missing(name, absent)
     return model.eval(), tokenizer
 
@@ -255,8 +255,9 @@ def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:
 
 def make_model(
     name: str, folder: Path, maker: Any, config: Any, random_seed: int | None, trusted: bool
-) -> tuple[Any, list[str]]:
-    """The model of a configuration in float32, and the names of the weights that the folder lacks.
+) -> tuple[Any, list[str], list[str]]:
+    """The model of a configuration in float32, the names of the weights that the folder lacks, and of
+    those that it has besides.
 
     Parameters
     ----------
@@ -281,8 +282,8 @@ def make_model(
                 trust_remote_code=trusted,
                 output_loading_info=True,
             )
-            return model, sorted(info["missing_keys"])
-        return maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
+            return model, sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+        return maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), [], []
 
 
 def _check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:

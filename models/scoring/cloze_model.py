@@ -258,7 +258,7 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
     maker: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
-    model, missing = make_model(name, folder, maker, config, random_seed, trusted)
+    model, missing, _ = make_model(name, folder, maker, config, random_seed, trusted)
     _refuse_missing(name, missing, causal)
     if not causal and tokenizer.mask_token_id is None:
         remedy = "name it in tokenizer_config.json (mask_token)"

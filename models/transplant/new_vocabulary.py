@@ -5,6 +5,7 @@
 What is no token embedding keeps its bits.
 """
 
+import dataclasses
 import io
 import os
 import shutil
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from scipy.sparse import csr_matrix, diags_array
-from torch import nn
+from torch import Tensor, nn
 
 from crosslens.alignment.words.new_rows import (
     NewRows,
@@ -40,9 +42,10 @@ from crosslens.progress import say
 
 __all__ = [
     "MADE",
+    "Whole",
     "embedding_table",
     "learn_tokenizer",
-    "load_whole_model",
+    "load_whole",
     "new_rows",
     "put_rows",
     "write_encoder",
@@ -52,25 +55,59 @@ MADE = "transplant.json"
 """In the folder of an encoder: how it was made."""
 
 
-def load_whole_model(name: str, view: Path, trusted: bool) -> Any:
-    """The whole model, with its head for masked words where the folder has one."""
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """All that an encoder's folder has.
+
+    Attributes
+    ----------
+    model: of transformers, with its head for masked words where there is one.
+    besides: weights that such a model has no place for (a pooler, a head for next sentences), by
+        name.
+    """
+
+    model: Any
+    besides: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+
+
+def load_whole(name: str, view: Path, trusted: bool) -> Whole:
+    """The whole encoder of a folder.
+
+    Raises
+    ------
+    InputError: it lacks weights.
+    """
     from transformers import AutoConfig, AutoModelForMaskedLM
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
     if made.endswith(("ForMaskedLM", "ForPreTraining")):
-        model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
+        maker = AutoModelForMaskedLM
+        model, absent, besides = make_model(name, view, maker, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice
         lacks = [one for one in absent if not one.endswith("decoder.bias")]
         body = f"{model.base_model_prefix}."
         head = {one for one, _ in model.named_parameters() if not one.startswith(body)}
         if not head or not {one for one in head if not one.endswith("decoder.bias")} <= {*lacks}:
             refuse_missing(name, lacks)
-            return model.eval()
+            return Whole(model.eval(), _tensors(view, besides, config.vocab_size))
     # no head, or another one (ELECTRA is pretrained to tell words apart)
-    model, absent = make_model(name, view, encoder_class(config), config, None, trusted)
+    model, absent, _ = make_model(name, view, encoder_class(config), config, None, trusted)
     refuse_missing(name, absent)
-    return model.eval()
+    return Whole(model.eval())
+
+
+def _tensors(view: Path, names: Sequence[str], v: int) -> dict[str, Tensor]:
+    """These weights of a folder in float32, but for those that have a row or number for each of the
+    old vocabulary's ``v`` subwords."""
+    found = dict[str, Tensor]()
+    for path in sorted(view.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in {*names} & {*file.keys()}:
+                tensor = file.get_tensor(name)
+                if tensor.is_floating_point() and v not in tensor.shape[:1]:
+                    found[name] = tensor.float()
+    return found
 
 
 def embedding_table(name: str, model: Any) -> np.ndarray:
@@ -246,15 +283,16 @@ def put_rows(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
             setattr(config, f"{role}_token_id", getattr(target, f"{role}_token_id"))
 
 
-def write_encoder(model: Any, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
+def write_encoder(whole: Whole, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
     """Write model, tokeniser and how they were made; the folder appears whole or not at all."""
     tokenizer.backend_tokenizer.no_truncation()  # what it was last called with is written along
     tokenizer.backend_tokenizer.no_padding()
     make_folder(out.parent, "--out")
-    aside = out.with_name(f"{out.name}.partial")
+    aside = out.with_name(f".{out.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     with writing(out):
-        model.save_pretrained(aside, safe_serialization=True)
+        weights = {**whole.model.state_dict(), **whole.besides}
+        whole.model.save_pretrained(aside, state_dict=weights)
         tokenizer.save_pretrained(aside)
     write_json(aside / MADE, told)
     os.replace(aside, out)

@@ -58,7 +58,7 @@ def _bytes_of_characters() -> dict[str, int]:
 
 def shared_subwords(source: Any, target: Any) -> Int[np.ndarray, " n"]:
     """For each token id of the target's tokeniser the source's id of the same subword, or of the
-    special token with the same role; -1 where there is none.
+    special token with the same role or, where it has none, the same name; -1 where there is none.
 
     Raises
     ------
@@ -69,6 +69,9 @@ def shared_subwords(source: Any, target: Any) -> Int[np.ndarray, " n"]:
         if text:
             first.setdefault(text, number)
     found = np.array([first.get(text, -1) if text else -1 for text in subword_texts(target)])
+    there = source.get_vocab()
+    for name in target.all_special_tokens:  # those that have no role, too
+        found[target.convert_tokens_to_ids(name)] = there.get(name, -1)
     for role, name in target.special_tokens_map.items():
         if not isinstance(name, str):
             continue

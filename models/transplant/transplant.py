@@ -33,9 +33,10 @@ from crosslens.models.transplant.learning import (
 )
 from crosslens.models.transplant.new_vocabulary import (
     MADE,
+    Whole,
     embedding_table,
     learn_tokenizer,
-    load_whole_model,
+    load_whole,
     new_rows,
     put_rows,
     write_encoder,
@@ -148,7 +149,8 @@ def transplant_vocabulary(
         if tokens is None or done:
             with world.together():
                 if world.first and done:
-                    shutil.rmtree(given.beside)
+                    with lock_folder(given.beside):
+                        _remove(given.beside)
                 elif world.first:
                     _begin(given, folder, given.out, told, given.seed)
         else:
@@ -212,7 +214,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
         refuse("--dictionary", expected, got, "add them, or leave out")
     if given.size < 100:
         refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
-    left = tokens is not None and given.beside.exists() and (out / MADE).is_file()
+    left = tokens is not None and all((place / MADE).is_file() for place in (given.beside, out))
     if out.exists() and not left:
         _refuse_there(out)
     folder = resolve_encoder(given.name, trust_remote_code=given.trusted)
@@ -271,6 +273,16 @@ def _check_begun(beside: Path, told: Mapping[str, Any]) -> None:
         refuse(str(beside), expected, "another one", "choose another --out", OutputError)
 
 
+def _remove(beside: Path) -> None:
+    """Remove what was made beside; what says whose it is goes last, so that a kill can be made good."""
+    for path in beside.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != MADE:
+            path.unlink()
+    shutil.rmtree(beside)
+
+
 @contextlib.contextmanager
 def _claimed(beside: Path, told: Mapping[str, Any]) -> Iterator[None]:
     """The folder of a training that is under way, this process's alone; where nothing was begun it
@@ -293,8 +305,8 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed
     name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         source = find_tokenizer(name, view, given.trusted)
-        model = load_whole_model(name, view, given.trusted)
-    table = embedding_table(name, model)
+        whole = load_whole(name, view, given.trusted)
+    table = embedding_table(name, whole.model)
     if seed == given.seed:
         say(f"learning {given.size:,} subwords from {len(text):,} sentences")
         target = learn_tokenizer(source, text, given.size)
@@ -303,12 +315,14 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed
         target = find_tokenizer(str(first), first, given.trusted)
     if given.tokens is not None:  # while nothing is written yet
         check_learnable(target, given.text.sentences, given.seed)
-    vectors = given.beside / "vectors.npy" if given.times > 1 else None
+    # a training that was killed may learn another vocabulary when it is resumed
+    which = fingerprint(sorted(target.get_vocab().items()))
+    vectors = given.beside / f"vectors-{which}.npy" if given.times > 1 else None
     rows = new_rows(given.start, table, text, source, target, given.pairs, seed, vectors)
-    put_rows(model, rows.rows, source, target)
+    put_rows(whole.model, rows.rows, source, target)
     made = {"subwords": len(target), "rows": rows.counts}
     typed = {"asked": given.typed} if given.typed else {}
-    write_encoder(model, target, {"kind": "transplant", **told, **made, **typed}, out)
+    write_encoder(whole, target, {"kind": "transplant", **told, **made, **typed}, out)
 
 
 def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
@@ -332,7 +346,7 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
             if best is None or (chosen is not None and chosen.item == seed):
                 best = *made, seed
         assert best is not None
-        model, target, begun, kept = best
+        whole, target, begun, kept = best
         fared = learnt[kept]
         if given.times > 1:
             ends = {seed: learnt[seed].last if seed in learnt else math.nan for seed in seeds}
@@ -340,14 +354,14 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
             fared = dataclasses.replace(fared, repeats=ends, kept=kept, not_converged=short)
         with world.together():
             if world.first:
-                write_encoder(model, target, {**begun, "learnt": fared.told()}, given.out)
-                shutil.rmtree(given.beside)
+                write_encoder(whole, target, {**begun, "learnt": fared.told()}, given.out)
+                _remove(given.beside)
 
 
 def _trained(
     given: _Given, folder: Path, told: Mapping[str, Any], seed: int, device: str, world: World
-) -> tuple[Any, Any, dict[str, Any], Learnt]:
-    """The training from a seed: the model, its tokeniser, what is said of how its embeddings began,
+) -> tuple[Whole, Any, dict[str, Any], Learnt]:
+    """The training from a seed: the encoder, its tokeniser, what is said of how its embeddings began,
     and how it fared."""
     assert given.tokens is not None
     place = given.place(seed)
@@ -357,13 +371,13 @@ def _trained(
             _begin(given, folder, start, told, seed)
     with world.together():
         begun = read_json(start / MADE, dict[str, Any], "delete the folder")
-        model = load_whole_model(str(start), start, given.trusted)
+        whole = load_whole(str(start), start, given.trusted)
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
-        model, target, given.text, place, begun,
+        whole.model, target, given.text, place, begun,
         tokens=given.tokens, seed=seed, held_out_seed=given.seed, device=device,
     )  # fmt: skip
-    return model, target, begun, learnt
+    return whole, target, begun, learnt
 
 
 def _made(out: Path, by: str) -> Transplant:
