@@ -68,9 +68,10 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
         del texts["training"]
     if study.name == "conneau-anchors" and pair is None:
         for size in WORDS:
-            texts[f"identity-{size}"] = [
-                f"{word}\t{word}" for word in _frequent(texts["training"], size)
-            ]
+            words = _frequent(texts["training"], size)
+            if len(words) < size:
+                say(f"data has {len(words)} different words: extra-{size} has no more anchors")
+            texts[f"identity-{size}"] = [f"{word}\t{word}" for word in words]
     return texts
 
 

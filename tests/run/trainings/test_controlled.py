@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
+from crosslens.report.folders import controlled_findings
 from crosslens.report.folders.controlled import load_study, measured_so_far
 from crosslens.report.folders.controlled_findings import (
     differences,
@@ -1067,10 +1069,11 @@ def test_trainings_that_agree_to_the_last_digit_have_no_interval_without_width()
     assert verdict((difference, *ends)) == ("+0.100", "open")
 
 
-def test_anchors_are_the_most_frequent_words(tmp_path):
+def test_anchors_are_the_most_frequent_words(tmp_path, capsys):
     study, texts = made("conneau-anchors", {"data": str(_data(tmp_path))})
     words = [line.split("\t") for line in texts["identity-100"]]
     assert all(a == b for a, b in words) and len(words) == 20  # the text has no more
+    assert "data has 20 different words: extra-100 has no more anchors" in capsys.readouterr().err
     counts = [sum(line.split().count(a) for line in texts["training"]) for a, _ in words]
     assert counts == sorted(counts, reverse=True)
     assert study.conditions["extra-100"].recipe.anchors.dictionary == "identity-100"
@@ -1103,6 +1106,8 @@ def test_what_a_study_costs_is_said_in_numbers_that_can_be_read(tokens, seeds, t
     study = controlled_study("eng-translit", {"data": "x", "tokens": tokens})
     said = expected_cost(study, seeds)
     assert said.startswith(f"eng-translit: {told}") and (" hours of" in said) == (seeds == 3)
+    on_gpu = expected_cost(study, seeds, gpu=True)
+    assert "1 min at 40 % of an H100's" in on_gpu and "CPU" not in on_gpu
 
 
 @pytest.mark.slow  # three trainings, which the other tests have made of other conditions
@@ -1117,3 +1122,32 @@ def test_the_command_line_trains_a_study_and_prints_it(settings, tmp_path, capsy
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {line["encoder"] for line in lines} == {"transliteration", "permutation", "inversion"}
     assert len(read_text(str(tmp_path / "run/text/kept.txt"), "eng")) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("untrained", "sentences", "expected"),
+    [
+        (0.02, 0.6, "By subwords and sentences an order that is reversed counts"),
+        (0.48, 0.52, "finds 0.48 of the sentences, by the words that are written alike"),
+        (0.48, 0.75, "By subwords and sentences an order that is reversed counts"),
+        (0.02, 0.4, "Below 0.5: what is not found by sentences says nothing."),
+        (1.0, 1.0, "So: what is not found by sentences says nothing."),
+    ],
+)
+def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, expected):
+    """On a natural pair such an encoder finds what is written alike."""
+
+    class Study:
+        told, layers = {"control": "default"}, {"default": types.SimpleNamespace(layer=3)}
+
+        def mean(self, name, quantity, condition, layer=None):
+            value = 0.7 if quantity == "token_alignment" else sentences
+            return types.SimpleNamespace(value=value)
+
+        def curve(self, name, quantity, condition):
+            assert (quantity, condition) == ("precision_at_1", "random_encoder")
+            return {n: types.SimpleNamespace(value=untrained / (n + 1)) for n in range(4)}
+
+    (told,) = controlled_findings._control_told(Study())
+    assert expected in told
+    assert ("sentences an order" in told) is (expected.startswith("By"))
