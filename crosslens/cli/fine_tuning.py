@@ -9,6 +9,18 @@ __all__ = ["add_fine_tuning", "given"]
 
 _NUMBER = {"type": int, "metavar": "N", "help": "in the place of the preset's"}
 _RATE = {"type": float, "metavar": "F"}
+_STANDARD_NORMAL = "standard-normal"
+
+
+def _deviation(text: str) -> float:
+    """The standard deviation of ``--noise``.
+
+    >>> _deviation("0.075"), _deviation("standard-normal")
+    (0.075, 1.0)
+    """
+    return 1.0 if text == _STANDARD_NORMAL else float(text)
+
+
 _FLAG = {"action": "store_true", "default": None}
 _SWITCH = {"action": argparse.BooleanOptionalAction}
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -28,9 +40,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "max-length": {**_NUMBER, "help": "longest input in subwords"},
     "warmup": {**_RATE, "help": "share of the updates with a rising rate"},
     "noise": {
-        **_RATE,
+        "type": _deviation,
+        "metavar": "F",
         "help": "add normal noise of this deviation to the embeddings in training (0.075 in "
-        "MonoTrans; default: none)",
+        "MonoTrans' appendix, standard-normal in its text; default: none)",
     },
     "precision": {
         "choices": ("float32", "bfloat16"),

@@ -38,6 +38,7 @@ from crosslens.recipes.clwe import clwe
 from crosslens.recipes.joint import joint
 from crosslens.recipes.monotrans import VARIANTS, monotrans
 from crosslens.report import write_report
+from crosslens.report.pages import monotrans_runs
 from crosslens.report.pages.page import write_comparison
 from crosslens.run.trainings.monotrans import run_monotrans, summary, trained_rows
 from crosslens.score import read_scores
@@ -102,13 +103,29 @@ def test_a_model_that_learnt_next_sentences_reads_pairs_by_its_segments(finished
     assert pair.type_ids == [0] * len(first) + [1] * (len(second) - 1)
 
 
-def test_runs_of_several_variants_and_seeds_are_one_page(asked, texts, finished, tmp_path):
+def test_runs_of_several_variants_and_seeds_are_one_page(
+    asked, texts, finished, tmp_path, monkeypatch
+):
     told = {**asked, "target": f"nld:{texts}/nld.txt", "variant": "token"}
     folders = []
     for seed in (0, 1):
         mine, place = {**told, "seed": seed}, tmp_path / f"token-{seed}"
         folders.append(run_monotrans(monotrans(mine, place), place, device="cpu", asked=mine))
+    drawn, real = dict[str, list](), monotrans_runs.series_panel
+
+    def recorded(name, title, lines, *more):
+        drawn[title.partition(" in step 2")[0]] = lines
+        return real(name, title, lines, *more)
+
+    monkeypatch.setattr(monotrans_runs, "series_panel", recorded)
     page = write_comparison([*folders, finished], tmp_path / "page.html").read_text()
+    assert "How each variant learns a language in step 2." in page
+    for code, name, runs in (("nld", "Dutch", [*folders, finished]), ("deu", "German", [finished])):
+        lines = drawn[f"held-out perplexity of {name}"]
+        for run_, line in zip(runs, lines, strict=True):  # a line for each training
+            log = map(json.loads, (run_ / f"step-2/{code}/log.jsonl").read_text().splitlines())
+            logged = [one["perplexity"][code] for one in log if "perplexity" in one]
+            assert logged and [*line.values] == pytest.approx(logged)
     values = []
     for folder in folders:
         found = {(s.encoder, s.condition): s.value for s in read_scores(folder / "scores.jsonl")}
