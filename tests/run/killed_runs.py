@@ -21,10 +21,14 @@ from pathlib import Path
 
 import torch
 from battery_data import make_data
+from monotrans_toy import SMALL
 from tests_run_helpers import first_lines, other_encoder
+from toy_texts import two_languages, write_lines
 
 from crosslens.cli import main as cli
 from crosslens.models.extraction import extract, type_averages
+from crosslens.recipes.monotrans import monotrans
+from crosslens.run.trainings.monotrans import run_monotrans
 
 STOPPED = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
@@ -72,7 +76,10 @@ def jobs(folder: Path) -> dict[str, list[str]]:
         *("--train", "eng", "--test", "eng,deu", "--epochs", "2", "--batch-size", "8"),
         *("--seeds", "2", "--keep"),
     ]
-    return {**units, "study": study, "probe": probe, "transfer": transfer}
+    # MonoTrans' step 3, and the test of step 4
+    joined = ["--encoder", str(folder / "monotrans" / "model"), "--noise", "0.075"]
+    third = [transfer[0], *joined, *transfer[3:-1]]  # ours is not kept
+    return {**units, "study": study, "probe": probe, "transfer": transfer, "step-3": third}
 
 
 def make(folder: Path) -> None:
@@ -85,6 +92,12 @@ def make(folder: Path) -> None:
         (folder / f"{language}.txt").write_text(
             "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
         )
+    lines = dict(zip(("eng", "deu"), two_languages(160), strict=True))
+    for language, text in lines.items():
+        write_lines(folder / f"toy.{language}.txt", text)
+    told = {"source": f"eng:{folder}/toy.eng.txt", "target": f"deu:{folder}/toy.deu.txt"}
+    place = folder / "monotrans"
+    run_monotrans(monotrans({**SMALL, **told}, place), place, device="cpu")
     make_data(folder / "data")
     (folder / "data" / "xnli").mkdir()
     for name, n in (("train-en", 48), ("dev-en", 8), ("test-en", 12), ("test-de", 12)):

@@ -23,7 +23,9 @@ def folder(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "interrupt", "full"])
-@pytest.mark.parametrize("job", ["sentence", "word", "type", "study", "probe", "transfer"])
+@pytest.mark.parametrize(
+    "job", ["sentence", "word", "type", "study", "probe", "transfer", "step-3"]
+)
 def test_a_command_that_was_stopped_ends_with_the_bytes_of_one_that_was_not(folder, job, how):
     command = [
         sys.executable,

@@ -18,6 +18,6 @@ from crosslens import progress
 if __name__ == "__main__":
     name, place, out, where, process = sys.argv[1:]
     progress.be_quiet()
-    if os.environ["RANK"] == process and where in TRAPS[name]:
+    if os.environ["RANK"] == process and where in TRAPS.get(name, ()):
         TRAPS[name][where]()
     runner(name, Path(place))(Path(place) / out, where == "resumed")

@@ -3,7 +3,8 @@ of its stages and between them, and given again.
 
     python killed_trainings.py NAME FOLDER PLACE ...     writes FOLDER/PLACE, prints a line for each
 
-NAME is monotrans or clwe; PLACE is "undisturbed", or where the run is killed. The parent forks and
+NAME is monotrans or clwe, or one of these and "-plain": without dropout, which is drawn anew for each
+process; PLACE is "undisturbed", or where the run is killed. The parent forks and
 waits, so torch is imported once.
 """
 
@@ -70,8 +71,10 @@ TRAPS = {
 def runner(name: str, place: Path):
     """The run, as it is called with a folder and whether it is to be resumed; its texts are
     written."""
+    name, _, plain = name.partition("-")
+    changes = {"encoder.dropout": 0.0} if plain else {}
     if name == "clwe":
-        asked = write_texts(place)
+        asked = {**write_texts(place), **changes}
         return lambda folder, resume: stages.run_clwe(
             clwe(asked, folder), folder, device="cpu", resume=resume
         )
@@ -80,7 +83,7 @@ def runner(name: str, place: Path):
     write_lines(place / "nld.txt", other[40:])
     texts = {"source": f"eng:{place}/eng.txt", "target": f"nld:{place}/nld.txt"}
     return lambda folder, resume: run_monotrans(
-        monotrans({**SMALL, **texts}, folder), folder, device="cpu", resume=resume
+        monotrans({**SMALL, **texts, **changes}, folder), folder, device="cpu", resume=resume
     )
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from toy_texts import log, without_times
 
 PLACES = {
@@ -78,6 +80,33 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(killed, name, place):
     same_bytes(killed(name) / place, killed(name) / "undisturbed", STEPS[name])
 
 
+def together(name, place, out, where, process):
+    """A run by two processes, of which one may be killed."""
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    line += [Path(__file__).with_name("killed_together.py"), name, place, out, where, process]
+    return subprocess.run(line, env=environment(), capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow  # processes that import torch
+@pytest.mark.parametrize("name", [*STEPS])
+def test_two_processes_learn_what_one_does(tmp_path, name):
+    """Each step of the run, under a body that stands still as well."""
+    command = [sys.executable, Path(__file__).with_name("killed_trainings.py"), f"{name}-plain"]
+    command += [tmp_path, "undisturbed"]
+    one = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    done = together(f"{name}-plain", tmp_path, "run", "undisturbed", "0")
+    assert one.stdout == "undisturbed status 0\n" and done.returncode == 0, one.stderr + done.stderr
+    alone, two = tmp_path / "undisturbed", tmp_path / "run"
+    for step in STEPS[name]:
+        for mine, theirs in zip(log(two / step), log(alone / step), strict=True):
+            for what in {"loss", "perplexity"} & mine.keys():
+                assert mine[what] == pytest.approx(theirs[what], rel=1e-3), (step, mine["step"])
+    mine, theirs = (load_file(run / "model" / "model.safetensors") for run in (two, alone))
+    assert mine.keys() == theirs.keys()
+    for tensor in mine:
+        assert torch.allclose(mine[tensor], theirs[tensor], rtol=1e-2, atol=1e-3), tensor
+
+
 @pytest.mark.slow  # processes that import torch
 @pytest.mark.parametrize(
     ("name", "place", "process"),
@@ -90,15 +119,8 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(killed, name, place):
 def test_two_processes_one_of_which_is_killed_end_with_the_same_bytes(
     tmp_path, name, place, process
 ):
-    def together(out, where):
-        line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        line += [Path(__file__).with_name("killed_together.py"), name, tmp_path, out, where]
-        return subprocess.run(
-            [*line, process], env=environment(), capture_output=True, text=True, check=False
-        )
-
     undisturbed, killed, resumed = (
-        together(out, where)
+        together(name, tmp_path, out, where, process)
         for out, where in (("whole", "undisturbed"), ("run", place), ("run", "resumed"))
     )
     assert undisturbed.returncode == 0, undisturbed.stderr
