@@ -27,6 +27,11 @@ __all__ = [
 _Rows = list[tuple[str, ...]]
 _DEFAULT = "default"  # the condition that Conneau et al. hold the others against
 _LESS = "zero_shot_less_in_language"
+_MEASURES = {  # what may go with the difference -> the beginning of a sentence
+    "token_alignment": "alignment of subwords goes",
+    "neighbours_kept": "the share of neighbours that a copy keeps goes",
+    "contexts_kept": "the share of contexts that a copy keeps goes",
+}
 _COMPARED = "conditions"  # of the difference of two, whose encoder is "FIRST / SECOND"
 COLUMNS = {
     "zero-shot": (None, True),
@@ -104,11 +109,15 @@ class StudyTransferFolder:
         return self.mean(task, name, "monolingual_less_in_language")
 
     def with_alignment(self, task: str) -> list[str]:
-        """Sentences on how alignment goes with the difference, over conditions and over trainings;
-        none of fewer than four."""
+        """Sentences on how alignment goes with the difference, over conditions and over trainings, and
+        what a copy keeps of the order; none of fewer than four."""
         told = []
-        for over in ("conditions", "trainings"):
-            found = self._correlations(task, over)
+        for measure, over in (
+            ("token_alignment", "conditions"),
+            ("token_alignment", "trainings"),
+            *((measure, "conditions") for measure in _MEASURES if measure != "token_alignment"),
+        ):
+            found = self._correlations(task, over, measure)
             if found and not any(math.isnan(one.value) for one in found.values()):
                 repeated = " (those of a condition are repetitions: no interval)"
                 said = " and ".join(
@@ -117,26 +126,27 @@ class StudyTransferFolder:
                     for kind, one in found.items()
                 )
                 told.append(
-                    f"Over {found['spearman'].n} {over}, alignment of subwords goes with zero-shot less "
+                    f"Over {found['spearman'].n} {over}, {_MEASURES[measure]} with zero-shot less "
                     f"in-language by {said}{repeated if over == 'trainings' else ''}."
                 )
         return told
 
-    def points(self, task: str) -> dict[str, tuple[float, float]]:
-        """Alignment and difference of each condition, or of each training where these are few."""
+    def points(self, task: str, measure: str = "token_alignment") -> dict[str, tuple[float, float]]:
+        """Alignment, or another measure, and difference of each condition, or of each training where
+        these are few."""
         found: dict[str, tuple[float, float]] = {}
         for over in ("trainings", "conditions"):
-            for one in self._correlations(task, over).values():
+            for one in self._correlations(task, over, measure).values():
                 pairs = (one.evidence.points or {}).items()
                 there = {k: (v[0], v[1]) for k, v in pairs if v is not None and len(v) == 2}
                 found = there if over == "trainings" or len(there) > 3 else found
         return found
 
-    def _correlations(self, task: str, over: str) -> dict[str, Score]:
+    def _correlations(self, task: str, over: str, measure: str) -> dict[str, Score]:
         return {
             s.quantity: s
             for s in self.scores
-            if s.task == task and s.condition == "token_alignment" and s.evidence.over == over
+            if s.task == task and s.condition == measure and s.evidence.over == over
         }
 
     @property

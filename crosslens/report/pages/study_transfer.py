@@ -96,15 +96,20 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     )
     label = f"{QUANTITIES[run.main[task][0]].label}, per cent"
     panels = [panel(f"{task}: {label}", "", picture)]
-    points = run.points(task)
-    if len(points) > 2:
-        axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("BZ − BS, points")
-        shown = {
-            name.removeprefix("transliteration-").replace(", seed", ""): (aligned, 100 * less)
-            for name, (aligned, less) in points.items()
-        }
-        drawn = scatter_panel(numbering.panel(), f"{task}: loss over alignment", shown, axes)
-        panels.append(panel("What is lost, and alignment", "", drawn))
+    for measure, what, axis in (
+        ("token_alignment", "alignment", "P@1 of subwords"),
+        ("neighbours_kept", "neighbours kept", "of neighbours in the original"),
+        ("contexts_kept", "contexts kept", "of pairs that stand near each other"),
+    ):
+        points = run.points(task, measure)
+        if len(points) > 2:
+            axes = Axis(axis, (0.0, 1.0)), Axis("BZ − BS, points")
+            shown = {
+                name.removeprefix("transliteration-").replace(", seed", ""): (beside, 100 * less)
+                for name, (beside, less) in points.items()
+            }
+            drawn = scatter_panel(numbering.panel(), f"{task}: loss over {what}", shown, axes)
+            panels.append(panel(f"What is lost, and {what}", "", drawn))
     return figure(
         numbering,
         f"What the copy has of {task}.",

@@ -1,5 +1,5 @@
 """A controlled study as its transfer reads it: the models of its conditions, the seeds of which all
-are there, and how far subwords are aligned in each."""
+are there, and how far subwords are aligned, and order is kept, in each."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,11 @@ from crosslens.errors import refuse
 from crosslens.files import check_shape, read_json
 from crosslens.models.training.settings import TrainRecipe, from_dict
 from crosslens.progress import say
-from crosslens.score import read_scores
+from crosslens.score import Score, read_scores
 
 __all__ = ["StudyModels", "as_begun", "study_models"]
+
+_KEPT = ("neighbours_kept", "contexts_kept")
 
 
 class _Condition(TypedDict):
@@ -40,6 +42,8 @@ class StudyModels:
     left_out: conditions whose copy is a text of its own.
     seeds: those of which every condition is trained.
     alignment: condition and seed, or None for the mean over these, to P@1 of subwords without a map.
+    kept: how much of the order of words a copy keeps: measure (``neighbours_kept``,
+        ``contexts_kept``) to condition to its value.
     """
 
     folder: Path
@@ -48,6 +52,7 @@ class StudyModels:
     left_out: Sequence[str]
     seeds: Sequence[int]
     alignment: Mapping[tuple[str, int | None], float]
+    kept: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
     def model(self, condition: str, seed: int) -> Path:
         """Folder of a training's model."""
@@ -100,23 +105,39 @@ def study_models(folder: Path) -> StudyModels:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return StudyModels(folder, told, taken, left_out, seeds, _alignment(folder, seeds))
+    return StudyModels(folder, told, taken, left_out, seeds, **_measured(folder, seeds))
 
 
 def _is_text(recipe: TrainRecipe) -> bool:
     return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
 
 
-def _alignment(folder: Path, seeds: Sequence[int]) -> dict[tuple[str, int | None], float]:
-    """As the study measured it, finished or not."""
+def _measured(folder: Path, seeds: Sequence[int]) -> dict[str, Any]:
+    """What the study measured, finished or not: ``alignment`` and ``kept`` of :class:`StudyModels`."""
     path = folder / "scores.jsonl"
     files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
+    scores = [score for file in files for score in read_scores(file) if score.seed in seeds]
+    return {
+        "alignment": _by_seed(scores, "token_alignment", "unaligned", seeds),
+        "kept": {
+            measure: {
+                name: value
+                for (name, seed), value in _by_seed(scores, measure, None, seeds).items()
+                if seed is None
+            }
+            for measure in _KEPT
+        },
+    }
+
+
+def _by_seed(
+    scores: Sequence[Score], quantity: str, condition: str | None, seeds: Sequence[int]
+) -> dict[tuple[str, int | None], float]:
+    """Encoder and seed, or None for the mean where all seeds have it, to what was measured."""
     found: dict[tuple[str, int | None], float] = {
         (str(score.encoder), score.seed): score.value
-        for file in files
-        for score in read_scores(file)
-        if (score.quantity, score.condition) == ("token_alignment", "unaligned")
-        and score.seed in seeds
+        for score in scores
+        if (score.quantity, score.condition) == (quantity, condition)
     }
     for name in dict.fromkeys(name for name, _ in found):
         values = [found[name, seed] for seed in seeds if (name, seed) in found]
@@ -134,6 +155,4 @@ def as_begun(study: StudyModels, out: Path) -> StudyModels:
         return study
     begun = {name.rpartition("/seed-")[2] for name in marks}
     seeds = [seed for seed in study.seeds if str(seed) in begun]
-    return dataclasses.replace(
-        study, seeds=seeds or study.seeds, alignment=_alignment(study.folder, seeds)
-    )
+    return dataclasses.replace(study, seeds=seeds or study.seeds, **_measured(study.folder, seeds))

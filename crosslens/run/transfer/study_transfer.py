@@ -19,7 +19,7 @@ On a natural pair the second language stands in the place of the copy.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -312,28 +312,42 @@ def _tasks(scores: Iterable[Score]) -> list[str]:
 def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score]:
     """Of alignment with zero-shot less in-language, over conditions (means over trainings), as the
     paper has it; and over trainings, without an interval: those of one condition are repetitions,
-    and no points of their own."""
-    original, copy = study.languages
+    and no points of their own. Over conditions also of how much of the order a copy keeps."""
     for task in _tasks(scores):
-        less = [s for s in scores if (s.task, s.condition, s.target) == (task, LESS, copy)]
-        for over, mine in (
-            ("conditions", [s for s in less if s.seed is None]),
-            ("trainings", [s for s in less if s.seed is not None]),
+        less = [
+            s for s in scores if (s.task, s.condition, s.target) == (task, LESS, study.languages[1])
+        ]
+        means = [s for s in less if s.seed is None]
+        yield from _correlated(study, task, means, "token_alignment", study.alignment)
+        for one in _correlated(
+            study, task, [s for s in less if s.seed is not None], "token_alignment", study.alignment
         ):
-            points = {
-                _called(score): [study.alignment[str(score.encoder), score.seed], score.value]
-                for score in mine
-                if (str(score.encoder), score.seed) in study.alignment
-                and score.value == score.value
-            }
-            fields = {"task": task, "condition": "token_alignment", "source": original}
-            details = {"of": mine[0].quantity, "over": over} if mine else {}
-            for kind in ("spearman", "pearson") if mine else ():
-                found = correlation_score(kind, points, {**fields, "target": copy}, details)
-                if over == "trainings":
-                    told = {k: v for k, v in (found.details or {}).items() if k != "p"}
-                    found = dataclasses.replace(found, low=None, high=None, details=told)
-                yield found
+            told = {k: v for k, v in (one.details or {}).items() if k != "p"}
+            yield dataclasses.replace(one, low=None, high=None, details=told)
+        for measure, kept in study.kept.items():
+            beside: dict[tuple[str, int | None], float] = {(n, None): v for n, v in kept.items()}
+            if beside:
+                yield from _correlated(study, task, means, measure, beside)
+
+
+def _correlated(
+    study: StudyModels,
+    task: str,
+    less: Sequence[Score],
+    measure: str,
+    beside: Mapping[tuple[str, int | None], float],
+) -> Iterator[Score]:
+    """Both correlations of differences with another measure of the same conditions, or trainings."""
+    original, copy = study.languages
+    points = {
+        _called(score): [beside[str(score.encoder), score.seed], score.value]
+        for score in less
+        if (str(score.encoder), score.seed) in beside and score.value == score.value
+    }
+    fields = {"task": task, "condition": measure, "source": original, "target": copy}
+    for kind in ("spearman", "pearson") if less else ():
+        over = "conditions" if less[0].seed is None else "trainings"
+        yield correlation_score(kind, points, fields, {"of": less[0].quantity, "over": over})
 
 
 def _called(score: Score) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from battery_data import write
 from controlled_toy import SMALL, sentences
+from scipy.stats import spearmanr
 from test_transfer import ner_lines
 
 from crosslens.cli.main import main
@@ -213,7 +214,11 @@ def test_warnings_name_what_the_study_names_and_each_sentence_once(tmp_path):
 
 
 def test_two_conditions_have_no_correlation_and_say_why(finished):
-    scores = [s for s in read_scores(finished / "scores.jsonl") if s.quantity == "spearman"]
+    scores = [
+        s
+        for s in read_scores(finished / "scores.jsonl")
+        if (s.quantity, s.condition) == ("spearman", "token_alignment")
+    ]
     assert [(s.n, s.evidence.over) for s in scores] == [(2, "conditions"), (4, "trainings")]
     assert np.isnan(scores[0].value) and "4" in scores[0].details["reason"]
     points = scores[1].evidence.points
@@ -280,6 +285,26 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], kept)
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
+    order = dict(zip(less, (1.0, 0.6, 0.6, 0.2, 0.0, 0.0), strict=True))
+    study = dataclasses.replace(study, kept={"contexts_kept": order, "neighbours_kept": {}})
+    found = list(_correlations(study, scores))
+    assert [s.condition for s in found] == ["token_alignment"] * 2 + ["contexts_kept"] * 2
+    expected = spearmanr([*order.values()], [*less.values()]).statistic
+    assert found[2].quantity == "spearman" and found[2].value == pytest.approx(expected)
+    assert found[2].details["points"]["b"] == [0.6, pytest.approx(-0.142)]
+    told = dataclasses.replace(load_study_transfer(finished), scores=found).with_alignment("ner")
+    assert [text.partition(" goes")[0] for text in told] == [
+        "Over 6 conditions, alignment of subwords",
+        "Over 6 conditions, the share of contexts that a copy keeps",
+    ]
+
+
+def test_what_a_copy_keeps_is_read_of_the_study(study):
+    kept = study_models(study).kept
+    scores = list(read_scores(study / "scores.jsonl"))
+    for measure in ("neighbours_kept", "contexts_kept"):
+        there = {s.encoder: s.value for s in scores if (s.quantity, s.seed) == (measure, None)}
+        assert there and kept[measure] == pytest.approx(there)
 
 
 def finished_study(run):
