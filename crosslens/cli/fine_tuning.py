@@ -18,7 +18,11 @@ def _deviation(text: str) -> float:
     >>> _deviation("0.075"), _deviation("standard-normal")
     (0.075, 1.0)
     """
-    return 1.0 if text == _STANDARD_NORMAL else float(text)
+    try:
+        return 1.0 if text == _STANDARD_NORMAL else float(text)
+    except ValueError:
+        expected = f"a number or {_STANDARD_NORMAL} is needed, not {text!r}"
+        raise argparse.ArgumentTypeError(expected) from None
 
 
 _FLAG = {"action": "store_true", "default": None}
@@ -42,8 +46,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "noise": {
         "type": _deviation,
         "metavar": "F",
-        "help": "add normal noise of this deviation to the embeddings in training (0.075 in "
-        "MonoTrans' appendix, standard-normal in its text; default: none)",
+        "help": "add normal noise of this deviation to the embeddings in training; MonoTrans has 0.075 "
+        "(its appendix) or standard-normal (its text; default: none)",
     },
     "precision": {
         "choices": ("float32", "bfloat16"),

@@ -2,7 +2,7 @@
 
     text --learn_tokenizer--> new subwords --new_rows--> their rows --put_rows--> below the same body
 
-What is no token embedding keeps its bits.
+What is no token embedding keeps its bits. A head that is none for masked words is left out.
 """
 
 import dataclasses
@@ -42,35 +42,37 @@ from crosslens.progress import say
 
 __all__ = [
     "MADE",
-    "Whole",
+    "WholeEncoder",
     "embedding_table",
     "learn_tokenizer",
-    "load_whole",
+    "load_whole_encoder",
     "new_rows",
     "put_rows",
     "write_encoder",
 ]
 
+# names that BERT's and RoBERTa's heads have for what is tied to the token embeddings
+_OF_VOCABULARY = ("decoder.weight", "decoder.bias", "predictions.bias", "lm_head.bias")
 MADE = "transplant.json"
 """In the folder of an encoder: how it was made."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Whole:
+class WholeEncoder:
     """All that an encoder's folder has.
 
     Attributes
     ----------
     model: of transformers, with its head for masked words where there is one.
-    besides: weights that such a model has no place for (a pooler, a head for next sentences), by
+    other_weights: those that such a model has no place for (a pooler, a head for next sentences), by
         name.
     """
 
     model: Any
-    besides: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    other_weights: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
 
-def load_whole(name: str, view: Path, trusted: bool) -> Whole:
+def load_whole_encoder(name: str, view: Path, trusted: bool) -> WholeEncoder:
     """The whole encoder of a folder.
 
     Raises
@@ -83,29 +85,29 @@ def load_whole(name: str, view: Path, trusted: bool) -> Whole:
     made = (config.architectures or ["Model"])[0]
     if made.endswith(("ForMaskedLM", "ForPreTraining")):
         maker = AutoModelForMaskedLM
-        model, absent, besides = make_model(name, view, maker, config, None, trusted)
+        model, absent, unused = make_model(name, view, maker, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice
         lacks = [one for one in absent if not one.endswith("decoder.bias")]
         body = f"{model.base_model_prefix}."
         head = {one for one, _ in model.named_parameters() if not one.startswith(body)}
         if not head or not {one for one in head if not one.endswith("decoder.bias")} <= {*lacks}:
             refuse_missing(name, lacks)
-            return Whole(model.eval(), _tensors(view, besides, config.vocab_size))
+            return WholeEncoder(model.eval(), _tensors(view, unused))
     # no head, or another one (ELECTRA is pretrained to tell words apart)
     model, absent, _ = make_model(name, view, encoder_class(config), config, None, trusted)
     refuse_missing(name, absent)
-    return Whole(model.eval())
+    return WholeEncoder(model.eval())
 
 
-def _tensors(view: Path, names: Sequence[str], v: int) -> dict[str, Tensor]:
-    """These weights of a folder in float32, but for those that have a row or number for each of the
-    old vocabulary's ``v`` subwords."""
+def _tensors(view: Path, names: Sequence[str]) -> dict[str, Tensor]:
+    """These weights of a folder in float32, but for what the head for masked words has a second time:
+    of the old vocabulary."""
     found = dict[str, Tensor]()
-    for path in sorted(view.glob("*.safetensors")):
+    for path in sorted(view.rglob("*.safetensors")):
         with safe_open(path, "pt") as file:
             for name in {*names} & {*file.keys()}:
                 tensor = file.get_tensor(name)
-                if tensor.is_floating_point() and v not in tensor.shape[:1]:
+                if tensor.is_floating_point() and not name.endswith(_OF_VOCABULARY):
                     found[name] = tensor.float()
     return found
 
@@ -283,7 +285,7 @@ def put_rows(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
             setattr(config, f"{role}_token_id", getattr(target, f"{role}_token_id"))
 
 
-def write_encoder(whole: Whole, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
+def write_encoder(whole: WholeEncoder, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
     """Write model, tokeniser and how they were made; the folder appears whole or not at all."""
     tokenizer.backend_tokenizer.no_truncation()  # what it was last called with is written along
     tokenizer.backend_tokenizer.no_padding()
@@ -291,7 +293,7 @@ def write_encoder(whole: Whole, tokenizer: Any, told: Mapping[str, Any], out: Pa
     aside = out.with_name(f".{out.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     with writing(out):
-        weights = {**whole.model.state_dict(), **whole.besides}
+        weights = {**whole.model.state_dict(), **whole.other_weights}
         whole.model.save_pretrained(aside, state_dict=weights)
         tokenizer.save_pretrained(aside)
     write_json(aside / MADE, told)

@@ -33,10 +33,10 @@ from crosslens.models.transplant.learning import (
 )
 from crosslens.models.transplant.new_vocabulary import (
     MADE,
-    Whole,
+    WholeEncoder,
     embedding_table,
     learn_tokenizer,
-    load_whole,
+    load_whole_encoder,
     new_rows,
     put_rows,
     write_encoder,
@@ -214,7 +214,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
         refuse("--dictionary", expected, got, "add them, or leave out")
     if given.size < 100:
         refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
-    left = tokens is not None and all((place / MADE).is_file() for place in (given.beside, out))
+    left = tokens is not None and (out / MADE).is_file() and _is_training(given.beside)
     if out.exists() and not left:
         _refuse_there(out)
     folder = resolve_encoder(given.name, trust_remote_code=given.trusted)
@@ -236,7 +236,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
             "pairs": fingerprint(sorted(pairs.items())) if pairs else None,
             "times": given.times,
         }
-    if left and _differing(out, told):
+    if left and (_differing(out, told) or _differing(given.beside, told)):
         _refuse_there(out)
     if tokens is not None and not left:
         _check_begun(given.beside, told)
@@ -259,28 +259,41 @@ def _refuse_there(out: Path) -> NoReturn:
 
 
 def _differing(folder: Path, told: Mapping[str, Any]) -> list[str]:
-    """The settings that a folder was made with other ones of."""
+    """The settings that a folder was made with other ones of; none where it does not say."""
+    if not (folder / MADE).is_file():
+        return []
     made = {"times": 1, **read_json(folder / MADE, dict[str, Any], "delete the folder")}
     return [name for name, value in told.items() if made.get(name) != value]
 
 
 def _check_begun(beside: Path, told: Mapping[str, Any]) -> None:
     """Refuse to go on where another transplant was begun."""
-    others = _differing(beside, told) if (beside / MADE).is_file() else []
+    others = _differing(beside, told)
     if others or (not (beside / MADE).is_file() and any(beside.glob("[!.]*"))):
         which = f" ({', '.join(others)} differ)" if others else ""
         expected = f"the transplant that was begun{which}"
         refuse(str(beside), expected, "another one", "choose another --out", OutputError)
 
 
+def _is_training(beside: Path) -> bool:
+    """Whether a folder is that of a training, whole or as a kill left it while it was removed, and no
+    encoder that somebody calls so."""
+    there = {path.name for path in beside.iterdir()} if beside.is_dir() else {"no folder"}
+    return there <= {".lock"} or (MADE in there and "config.json" not in there)
+
+
 def _remove(beside: Path) -> None:
-    """Remove what was made beside; what says whose it is goes last, so that a kill can be made good."""
-    for path in beside.iterdir():
-        if path.is_dir():
+    """Remove what a training made beside; what says whose it is goes after that, and the lock last, so
+    that a kill can be made good."""
+    for path in [*beside.glob("seed-*"), *beside.glob("vectors-*.npy")]:
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name != MADE:
+        else:
             path.unlink()
-    shutil.rmtree(beside)
+    for name in (MADE, ".lock"):
+        (beside / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a file of somebody else's is there
+        beside.rmdir()
 
 
 @contextlib.contextmanager
@@ -295,7 +308,7 @@ def _claimed(beside: Path, told: Mapping[str, Any]) -> Iterator[None]:
             yield
         except BaseException:
             if not any(beside.glob("seed-*")):
-                shutil.rmtree(beside)
+                _remove(beside)
             raise
 
 
@@ -305,7 +318,7 @@ def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any], seed
     name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         source = find_tokenizer(name, view, given.trusted)
-        whole = load_whole(name, view, given.trusted)
+        whole = load_whole_encoder(name, view, given.trusted)
     table = embedding_table(name, whole.model)
     if seed == given.seed:
         say(f"learning {given.size:,} subwords from {len(text):,} sentences")
@@ -360,7 +373,7 @@ def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, wo
 
 def _trained(
     given: _Given, folder: Path, told: Mapping[str, Any], seed: int, device: str, world: World
-) -> tuple[Whole, Any, dict[str, Any], Learnt]:
+) -> tuple[WholeEncoder, Any, dict[str, Any], Learnt]:
     """The training from a seed: the encoder, its tokeniser, what is said of how its embeddings began,
     and how it fared."""
     assert given.tokens is not None
@@ -371,7 +384,7 @@ def _trained(
             _begin(given, folder, start, told, seed)
     with world.together():
         begun = read_json(start / MADE, dict[str, Any], "delete the folder")
-        whole = load_whole(str(start), start, given.trusted)
+        whole = load_whole_encoder(str(start), start, given.trusted)
         target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
         whole.model, target, given.text, place, begun,

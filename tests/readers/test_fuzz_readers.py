@@ -26,7 +26,7 @@ ELSEWHERE = {
     "load_fine_tuned": "as load_encoder; its head in tests/models/finetuning/test_trained_parser.py",
     "load_language_model": "as load_encoder",
     "load_scorer": "as load_encoder",
-    "load_whole": "as load_encoder, through the same view of a folder",
+    "load_whole_encoder": "as load_encoder, through the same view of a folder",
     "load_tensors": "takes arrays, no file",
     "read_dataset": "the data set is read by the package datasets",
     "read_files": "calls read_conllu",

@@ -406,7 +406,7 @@ def expected_cost(study: ControlledStudy, seeds: int, *, gpu: bool = False) -> s
     millions = f"{tokens / 1e6:,.0f}" if tokens >= 1e7 else f"{tokens / 1e6:.2g}"
     time = f"{hours:.1f} hours" if hours >= 1 else f"{max(60 * hours, 1):.0f} min"
     where = (
-        "at 40 % of an H100's bfloat16 peak, of which models 256 wide reach 2 to 7 %"
+        f"on one H100 at {100 * found[0].gpu_share:.0f} % of its bfloat16 peak"
         if gpu
         else "of pure products on this machine's CPU, expect two to three times as long"
     )

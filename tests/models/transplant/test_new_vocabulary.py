@@ -1,6 +1,7 @@
 """What goes along below a new vocabulary, which rows are whose, and what does not fit."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -24,14 +25,14 @@ from crosslens.recipes.quickstart import DATA
 FRENCH = (DATA / "corpus" / "fra.txt").read_text(encoding="utf-8").splitlines()[:300]
 TEXT = Corpus("fra", FRENCH, [str(n) for n in range(len(FRENCH))], "french")
 TINY = DATA / "tiny-encoder"
-V = 600  # subwords of the small encoders here
+V, WIDTH = 600, 128  # subwords of the small encoders here, and their width
 
 
 def small(folder, *, architecture="BertForPreTraining", special=()):
     """BERT as it is published, with a pooler and a head for next sentences, by either name."""
     tokenizer = AutoTokenizer.from_pretrained(TINY).train_new_from_iterator(FRENCH, V)
     tokenizer.add_special_tokens({"additional_special_tokens": list(special)})
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = BertConfig(**shape, intermediate_size=64, vocab_size=len(tokenizer))
     torch.manual_seed(0)
     BertForPreTraining(config).save_pretrained(folder)
@@ -42,11 +43,15 @@ def small(folder, *, architecture="BertForPreTraining", special=()):
 
 
 @pytest.mark.parametrize("architecture", ["BertForPreTraining", "BertForMaskedLM"])
-@pytest.mark.parametrize("tokens", [None, learning.BATCH_TOKENS])
-def test_all_but_the_rows_goes_along(architecture, tokens, tmp_path):
-    """A pooler, too, for which a model with a head for masked words has no place."""
+@pytest.mark.parametrize(
+    ("tokens", "size"),
+    [(None, 300), (learning.BATCH_TOKENS, 300), (learning.BATCH_TOKENS, WIDTH)],
+)
+def test_all_but_the_rows_goes_along(architecture, tokens, size, tmp_path):
+    """A pooler, too, for which a model with a head for masked words has no place; whatever else is
+    as large as the vocabulary."""
     encoder = small(tmp_path / "bert", architecture=architecture)
-    told = {"by": "overlap", "size": 300, "tokens": tokens, "device": "cpu"}
+    told = {"by": "overlap", "size": size, "tokens": tokens, "device": "cpu"}
     made = transplant_vocabulary(encoder, TEXT, tmp_path / "fra", **told)
     old, new = (load_file(folder / "model.safetensors") for folder in (encoder, made.folder))
     sized = {name for name, tensor in old.items() if tensor.shape[0] == V}
@@ -54,7 +59,8 @@ def test_all_but_the_rows_goes_along(architecture, tokens, tmp_path):
     assert {"bert.pooler.dense.weight", "cls.seq_relationship.weight"} <= old.keys() - sized
     for name in old.keys() - sized:
         assert torch.equal(old[name], new[name]), name
-    ours = {name for name, tensor in new.items() if tensor.shape[0] == 300}
+    ours = {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}
+    assert all(len(new[name]) == size for name in ours)
     assert new.keys() - ours == old.keys() - sized
     pooler = AutoModel.from_pretrained(made.folder).pooler.dense
     assert torch.equal(pooler.weight, old["bert.pooler.dense.weight"])
@@ -134,14 +140,48 @@ def test_vectors_of_another_vocabulary_are_not_taken(tmp_path, monkeypatch):
 
 def test_a_folder_beside_that_is_not_a_training_is_kept(tmp_path):
     told = {"by": "overlap", "size": 300, "tokens": learning.BATCH_TOKENS, "device": "cpu"}
-    transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told)
-    (tmp_path / "fra.training").mkdir()
-    (tmp_path / "fra.training" / "thesis.txt").write_text("mine")
+    beside = tmp_path / "fra.training"
     (tmp_path / "fra.partial").mkdir()
-    with pytest.raises(OutputError, match="--out: expected a new folder"):
-        transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told)
-    assert (tmp_path / "fra.training" / "thesis.txt").read_text() == "mine"
+    transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told)
     assert (tmp_path / "fra.partial").exists()
+
+    def refused():
+        with pytest.raises(OutputError, match="--out: expected a new folder"):
+            transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told)
+
+    beside.mkdir()
+    (beside / "thesis.txt").write_text("mine")
+    refused()
+    assert (beside / "thesis.txt").read_text() == "mine"
+    shutil.rmtree(beside)
+    shutil.copytree(tmp_path / "fra", beside)  # an encoder that is called so
+    refused()
+    assert (beside / "model.safetensors").exists()
+    shutil.rmtree(beside)
+    beside.mkdir()
+    made = json.loads((tmp_path / "fra" / "transplant.json").read_text())
+    (beside / "transplant.json").write_text(json.dumps({**made, "seed": 5}))  # another training
+    refused()
+    assert (beside / "transplant.json").exists()
+
+
+@pytest.mark.parametrize("last", ["seed-0", "transplant.json", ".lock", "the folder"])
+def test_a_kill_while_what_lies_beside_is_removed_is_made_good(last, tmp_path):
+    told = {"by": "overlap", "size": 300, "tokens": learning.BATCH_TOKENS, "device": "cpu"}
+    first = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told)
+    beside = tmp_path / "fra.training"
+    beside.mkdir()
+    if last in ("transplant.json", "seed-0"):
+        shutil.copy(tmp_path / "fra" / "transplant.json", beside)
+    if last != "the folder":
+        (beside / ".lock").touch()
+    if last == "seed-0":
+        (tmp_path / "disk").mkdir()
+        (beside / "seed-0").symlink_to(tmp_path / "disk")
+        (beside / "notes.txt").write_text("mine")
+    assert transplant_vocabulary(TINY, TEXT, tmp_path / "fra", **told) == first
+    assert beside.exists() is (last == "seed-0")  # with what is somebody else's
+    assert (tmp_path / "disk").exists() is (last == "seed-0")
 
 
 class _Scaled(nn.Embedding):
