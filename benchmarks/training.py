@@ -412,16 +412,19 @@ class _Worker:
         self.process.join()
 
     def kill(self) -> None:
-        """End it wherever it is, if it has not ended."""
+        """End it wherever it is, if it has not ended; those of a loader end when their parent has."""
         self.process.kill()
+        self.process.join()
 
 
 def _measure(
     shape: Shape, contestants: list[str], device: str, rounds: int, steps: int, threads: int
 ) -> dict[str, _Worker]:
     """All contestants on one shape, in turns."""
-    workers = {who: _Worker(who, shape, device, steps, threads) for who in contestants}
+    workers = dict[str, _Worker]()
     try:
+        for who in contestants:
+            workers[who] = _Worker(who, shape, device, steps, threads)
         _take_turns(workers, shape, device, rounds, steps)
     finally:  # one that failed leaves the others waiting
         for worker in workers.values():

@@ -71,14 +71,14 @@ def jobs(folder: Path) -> dict[str, list[str]]:
         ]
         for unit in ("sentence", "word", "type")
     }
-    transfer = [
-        *("transfer", "--encoder", encoder, "--tasks", "xnli", "--data", str(folder / "data")),
-        *("--train", "eng", "--test", "eng,deu", "--epochs", "2", "--batch-size", "8"),
-        *("--seeds", "2", "--keep"),
+    tuned = [
+        *("--tasks", "xnli", "--data", str(folder / "data"), "--train", "eng", "--test", "eng,deu"),
+        *("--epochs", "2", "--batch-size", "8", "--seeds", "2"),
     ]
-    # MonoTrans' step 3, and the test of step 4
-    joined = ["--encoder", str(folder / "monotrans" / "model"), "--noise", "0.075"]
-    third = [transfer[0], *joined, *transfer[3:-1]]  # ours is not kept
+    transfer = ["transfer", "--encoder", encoder, *tuned, "--keep"]
+    # MonoTrans' step 3, and the test of step 4; an encoder of crosslens' own cannot be kept
+    joined = str(folder / "monotrans" / "model")
+    third = ["transfer", "--encoder", joined, "--noise", "0.075", *tuned]
     return {**units, "study": study, "probe": probe, "transfer": transfer, "step-3": third}
 
 

@@ -76,7 +76,8 @@ def study_transfer_page(folder: str | Path) -> str:
 
 
 def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
-    """A heat map of conditions, and the loss against alignment where three have one."""
+    """A heat map of conditions, and the loss against alignment, and against what is kept of the
+    order, where three conditions have a number."""
     found = [
         [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
         for name in run.names
@@ -96,14 +97,15 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     )
     label = f"{QUANTITIES[run.main[task][0]].label}, per cent"
     panels = [panel(f"{task}: {label}", "", picture)]
-    for measure, what, axis in (
-        ("token_alignment", "alignment", "P@1 of subwords"),
-        ("neighbours_kept", "neighbours kept", "of neighbours in the original"),
-        ("contexts_kept", "contexts kept", "of pairs that stand near each other"),
+    for measure, what in (
+        ("token_alignment", "alignment"),
+        ("neighbours_kept", "neighbours kept"),
+        ("contexts_kept", "contexts kept"),
     ):
         points = run.points(task, measure)
         if len(points) > 2:
-            axes = Axis(axis, (0.0, 1.0)), Axis("BZ − BS, points")
+            label = f"{QUANTITIES[measure].label}, {QUANTITIES[measure].unit}"
+            axes = Axis(label, (0.0, 1.0)), Axis("BZ − BS, points")
             shown = {
                 name.removeprefix("transliteration-").replace(", seed", ""): (beside, 100 * less)
                 for name, (beside, less) in points.items()

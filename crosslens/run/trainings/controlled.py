@@ -289,7 +289,7 @@ def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], see
 def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
     """The study, its conditions called as in a folder that was begun when the names of
     transformations were written in them without hyphens."""
-    there = _there(folder, "settings", "conditions")
+    there = _written(folder, "settings", "conditions")
     begun = {name.replace("-", ""): name for name in there}
     names = {name: begun.get(name.replace("-", ""), name) for name in study.conditions}
     for name in names.values():
@@ -307,22 +307,22 @@ def seeds_of(folder: Path) -> int | None:
 
     >>> seeds_of(Path("no-such-folder"))
     """
-    seeds = _there(folder, "settings").get("seeds")
-    is_study = _there(folder).get("kind") == "controlled"
+    seeds = _written(folder, "settings").get("seeds")
+    is_study = _written(folder).get("kind") == "controlled"
     return seeds if is_study and isinstance(seeds, int) else None
 
 
 def _with_fewer_seeds(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a folder keeps of a run with these settings, but for fewer seeds; None where it holds no
     such run."""
-    there, here = _there(folder, "settings"), json.loads(json.dumps(settings))
+    there, here = _written(folder, "settings"), json.loads(json.dumps(settings))
     if {**there, "seeds": here["seeds"]} != here:
         return None
     seeds = there.get("seeds")
-    return _there(folder) if isinstance(seeds, int) and seeds < here["seeds"] else None
+    return _written(folder) if isinstance(seeds, int) and seeds < here["seeds"] else None
 
 
-def _there(folder: Path, *keys: str) -> dict[str, Any]:
+def _written(folder: Path, *keys: str) -> dict[str, Any]:
     """What ``config.json`` of a folder has under these keys, one within the other; empty where there
     is no such table."""
     path = folder / "config.json"

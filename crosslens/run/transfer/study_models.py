@@ -12,8 +12,11 @@ from crosslens.models.training.settings import TrainRecipe, from_dict
 from crosslens.progress import say
 from crosslens.score import Score, read_scores
 
-__all__ = ["StudyModels", "as_begun", "study_models"]
+__all__ = ["ALIGNMENT", "BySeed", "StudyModels", "as_begun", "study_models"]
 
+BySeed = Mapping[tuple[str, int | None], float]
+"""Condition and seed, or None for the mean over seeds, to a number."""
+ALIGNMENT = "token_alignment"
 _KEPT = ("neighbours_kept", "contexts_kept")
 
 
@@ -41,9 +44,9 @@ class StudyModels:
     told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
     left_out: conditions whose copy is a text of its own.
     seeds: those of which every condition is trained.
-    alignment: condition and seed, or None for the mean over these, to P@1 of subwords without a map.
-    kept: how much of the order of words a copy keeps: measure (``neighbours_kept``,
-        ``contexts_kept``) to condition to its value.
+    measured: measure (``token_alignment``: P@1 of subwords without a map; ``neighbours_kept`` and
+        ``contexts_kept``: how much of the order a copy keeps) to condition and seed, or None for the
+        mean over these, to what the study found.
     """
 
     folder: Path
@@ -51,8 +54,7 @@ class StudyModels:
     recipes: Mapping[str, TrainRecipe]
     left_out: Sequence[str]
     seeds: Sequence[int]
-    alignment: Mapping[tuple[str, int | None], float]
-    kept: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    measured: Mapping[str, BySeed]
 
     def model(self, condition: str, seed: int) -> Path:
         """Folder of a training's model."""
@@ -105,35 +107,28 @@ def study_models(folder: Path) -> StudyModels:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return StudyModels(folder, told, taken, left_out, seeds, **_measured(folder, seeds))
+    return StudyModels(folder, told, taken, left_out, seeds, _measured(folder, seeds))
 
 
 def _is_text(recipe: TrainRecipe) -> bool:
     return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
 
 
-def _measured(folder: Path, seeds: Sequence[int]) -> dict[str, Any]:
-    """What the study measured, finished or not: ``alignment`` and ``kept`` of :class:`StudyModels`."""
+def _measured(folder: Path, seeds: Sequence[int]) -> Mapping[str, BySeed]:
+    """Measure to what the study found, finished or not: alignment, and what is kept of the order."""
     path = folder / "scores.jsonl"
     files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
     scores = [score for file in files for score in read_scores(file) if score.seed in seeds]
     return {
-        "alignment": _by_seed(scores, "token_alignment", "unaligned", seeds),
-        "kept": {
-            measure: {
-                name: value
-                for (name, seed), value in _by_seed(scores, measure, None, seeds).items()
-                if seed is None
-            }
-            for measure in _KEPT
-        },
+        ALIGNMENT: _by_seed(scores, ALIGNMENT, "unaligned", seeds),
+        **{measure: _by_seed(scores, measure, None, seeds) for measure in _KEPT},
     }
 
 
 def _by_seed(
     scores: Sequence[Score], quantity: str, condition: str | None, seeds: Sequence[int]
-) -> dict[tuple[str, int | None], float]:
-    """Encoder and seed, or None for the mean where all seeds have it, to what was measured."""
+) -> BySeed:
+    """One measure; the mean where all seeds have it."""
     found: dict[tuple[str, int | None], float] = {
         (str(score.encoder), score.seed): score.value
         for score in scores
@@ -155,4 +150,6 @@ def as_begun(study: StudyModels, out: Path) -> StudyModels:
         return study
     begun = {name.rpartition("/seed-")[2] for name in marks}
     seeds = [seed for seed in study.seeds if str(seed) in begun]
-    return dataclasses.replace(study, seeds=seeds or study.seeds, **_measured(study.folder, seeds))
+    return dataclasses.replace(
+        study, seeds=seeds or study.seeds, measured=_measured(study.folder, seeds)
+    )

@@ -19,7 +19,7 @@ On a natural pair the second language stands in the place of the copy.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
-from crosslens.run.transfer.study_models import StudyModels, as_begun, study_models
+from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun, study_models
 from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
@@ -109,7 +109,9 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
         with run.alone():
             if not run.finished:
                 aligned = {
-                    name: one for (name, seed), one in study.alignment.items() if seed is None
+                    name: one
+                    for (name, seed), one in study.measured[ALIGNMENT].items()
+                    if seed is None
                 }
                 noted = {**study.told, "alignment": aligned, "left_out": list(study.left_out)}
                 run.note(study=noted, versions=versions())
@@ -313,41 +315,28 @@ def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score
     """Of alignment with zero-shot less in-language, over conditions (means over trainings), as the
     paper has it; and over trainings, without an interval: those of one condition are repetitions,
     and no points of their own. Over conditions also of how much of the order a copy keeps."""
-    for task in _tasks(scores):
-        less = [
-            s for s in scores if (s.task, s.condition, s.target) == (task, LESS, study.languages[1])
-        ]
-        means = [s for s in less if s.seed is None]
-        yield from _correlated(study, task, means, "token_alignment", study.alignment)
-        for one in _correlated(
-            study, task, [s for s in less if s.seed is not None], "token_alignment", study.alignment
-        ):
-            told = {k: v for k, v in (one.details or {}).items() if k != "p"}
-            yield dataclasses.replace(one, low=None, high=None, details=told)
-        for measure, kept in study.kept.items():
-            beside: dict[tuple[str, int | None], float] = {(n, None): v for n, v in kept.items()}
-            if beside:
-                yield from _correlated(study, task, means, measure, beside)
-
-
-def _correlated(
-    study: StudyModels,
-    task: str,
-    less: Sequence[Score],
-    measure: str,
-    beside: Mapping[tuple[str, int | None], float],
-) -> Iterator[Score]:
-    """Both correlations of differences with another measure of the same conditions, or trainings."""
     original, copy = study.languages
-    points = {
-        _called(score): [beside[str(score.encoder), score.seed], score.value]
-        for score in less
-        if (str(score.encoder), score.seed) in beside and score.value == score.value
-    }
-    fields = {"task": task, "condition": measure, "source": original, "target": copy}
-    for kind in ("spearman", "pearson") if less else ():
-        over = "conditions" if less[0].seed is None else "trainings"
-        yield correlation_score(kind, points, fields, {"of": less[0].quantity, "over": over})
+    for task in _tasks(scores):
+        less = [s for s in scores if (s.task, s.condition, s.target) == (task, LESS, copy)]
+        for measure, over in (
+            *((one, "conditions") for one, there in study.measured.items() if there),
+            (ALIGNMENT, "trainings"),
+        ):
+            beside = study.measured[measure]
+            mine = [s for s in less if (s.seed is None) == (over == "conditions")]
+            points = {
+                _called(score): [beside[str(score.encoder), score.seed], score.value]
+                for score in mine
+                if (str(score.encoder), score.seed) in beside and score.value == score.value
+            }
+            fields = {"task": task, "condition": measure, "source": original, "target": copy}
+            details = {"of": mine[0].quantity, "over": over} if mine else {}
+            for kind in ("spearman", "pearson") if mine else ():
+                found = correlation_score(kind, points, fields, details)
+                if over == "trainings":
+                    told = {k: v for k, v in (found.details or {}).items() if k != "p"}
+                    found = dataclasses.replace(found, low=None, high=None, details=told)
+                yield found
 
 
 def _called(score: Score) -> str:

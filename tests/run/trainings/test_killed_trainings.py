@@ -97,8 +97,12 @@ def test_two_processes_learn_what_one_does(tmp_path, name):
     done = together(f"{name}-plain", tmp_path, "run", "undisturbed", "0")
     assert one.stdout == "undisturbed status 0\n" and done.returncode == 0, one.stderr + done.stderr
     alone, two = tmp_path / "undisturbed", tmp_path / "run"
+    # gradients are summed in another order, and Adam divides them by their own size: rounding
+    # becomes a thousandth within these few steps
     for step in STEPS[name]:
-        for mine, theirs in zip(log(two / step), log(alone / step), strict=True):
+        logs = log(two / step), log(alone / step)
+        assert all(any(what in line for line in logs[0]) for what in ("loss", "perplexity"))
+        for mine, theirs in zip(*logs, strict=True):
             for what in {"loss", "perplexity"} & mine.keys():
                 assert mine[what] == pytest.approx(theirs[what], rel=1e-3), (step, mine["step"])
     mine, theirs = (load_file(run / "model" / "model.safetensors") for run in (two, alone))

@@ -282,11 +282,12 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     ]  # fmt: skip
     recipe = next(iter(study_models(finished_study(finished)).recipes.values()))
     kept = {(name, None): value / 100 for name, value in aligned.items()}
-    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], kept)
+    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], {"token_alignment": kept})
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
     order = dict(zip(less, (1.0, 0.6, 0.6, 0.2, 0.0, 0.0), strict=True))
-    study = dataclasses.replace(study, kept={"contexts_kept": order, "neighbours_kept": {}})
+    measured = {**study.measured, "contexts_kept": {(name, None): x for name, x in order.items()}}
+    study = dataclasses.replace(study, measured={**measured, "neighbours_kept": {}})
     found = list(_correlations(study, scores))
     assert [s.condition for s in found] == ["token_alignment"] * 2 + ["contexts_kept"] * 2
     expected = spearmanr([*order.values()], [*less.values()]).statistic
@@ -300,11 +301,12 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
 
 
 def test_what_a_copy_keeps_is_read_of_the_study(study):
-    kept = study_models(study).kept
+    measured = study_models(study).measured
     scores = list(read_scores(study / "scores.jsonl"))
     for measure in ("neighbours_kept", "contexts_kept"):
         there = {s.encoder: s.value for s in scores if (s.quantity, s.seed) == (measure, None)}
-        assert there and kept[measure] == pytest.approx(there)
+        means = {name: x for (name, seed), x in measured[measure].items() if seed is None}
+        assert there and means == pytest.approx(there)
 
 
 def finished_study(run):
