@@ -181,7 +181,8 @@ def differences(
         np.array([s.value for s in scores if _is_alignment(s, name)]) for name in (better, worse)
     ]
     if min(map(len, values)) > 1:
-        found["subwords"] = welch(*values)
+        difference, low, high = welch(*values)
+        found["subwords"] = difference, max(low, -1.0), min(high, 1.0)  # of shares
     if layers.get(better) is not None and layers.get(worse) is not None:
         sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
         if min(len(hits) for hits, _ in sides) > 1:

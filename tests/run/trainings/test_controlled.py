@@ -1130,6 +1130,21 @@ def test_the_command_line_trains_a_study_and_prints_it(settings, tmp_path, capsy
     assert len(read_text(str(tmp_path / "run/text/kept.txt"), "eng")) == KEPT
 
 
+def test_a_difference_of_shares_ends_at_one():
+    """Welch's interval of three trainings is wider than shares can differ by."""
+
+    def score(name, seed, value):
+        told = {"condition": "unaligned", "encoder": name, "seed": seed}
+        return Score(quantity="token_alignment", value=value, n=9, **told)
+
+    values = {"a": (0.2, 0.9, 0.9), "b": (0.0, 0.1, 0.0)}
+    scores = [score(name, n, value) for name, x in values.items() for n, value in enumerate(x)]
+    difference, low, high = differences(scores, "a", "b", {})["subwords"]
+    whole = welch(*map(np.array, values.values()))
+    assert whole[2] > 1.0 == high and (difference, low) == whole[:2]
+    assert differences(scores, "b", "a", {})["subwords"][1] == -1.0
+
+
 @pytest.mark.parametrize(
     ("untrained", "sentences", "expected"),
     [
