@@ -18,7 +18,7 @@ __all__ = ["Estimate", "estimate"]
 
 _H100 = 989e12  # its bfloat16 peak, operations per second
 # The share of it that a training may have: measured at width 256 in batches of 16,384 tokens, without
-# compile; of wide models a share that is usual.
+# compile; that of wide models is assumed, not measured.
 _NARROW, _NARROW_SHARE, _WIDE_SHARE = 256, 0.02, 0.4
 
 

@@ -92,16 +92,16 @@ def load_whole_encoder(name: str, view: Path, trusted: bool) -> WholeEncoder:
         head = {one for one, _ in model.named_parameters() if not one.startswith(body)}
         if not head or not {one for one in head if not one.endswith("decoder.bias")} <= {*lacks}:
             refuse_missing(name, lacks)
-            return WholeEncoder(model.eval(), _tensors(view, unused))
+            return WholeEncoder(model.eval(), _other_weights(view, unused))
     # no head, or another one (ELECTRA is pretrained to tell words apart)
     model, absent, _ = make_model(name, view, encoder_class(config), config, None, trusted)
     refuse_missing(name, absent)
     return WholeEncoder(model.eval())
 
 
-def _tensors(view: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """These weights of a folder in float32, but for what the head for masked words has a second time:
-    of the old vocabulary."""
+def _other_weights(view: Path, names: Sequence[str]) -> dict[str, Tensor]:
+    """These weights of a folder in float32, but for copies of the old embeddings and biases that some
+    folders keep for the head for masked words."""
     found = dict[str, Tensor]()
     for path in sorted(view.rglob("*.safetensors")):
         with safe_open(path, "pt") as file:

@@ -288,8 +288,10 @@ def _control_told(study: StudyFolder) -> list[str]:
     short = [measure for measure, value in there.items() if value < REACHED]
     # on a natural pair an untrained encoder may find half of the sentences
     learnt = (there.get("sentences", 1.0) - untrained) / (1 - untrained) if untrained < 1 else 0.0
-    by_chance = "sentences" not in short and learnt < REACHED
-    enough = [one for one in there if one not in short and not (by_chance and one == "sentences")]
+    hardly_learnt = "sentences" not in short and learnt < REACHED
+    enough = [
+        one for one in there if one not in short and not (hardly_learnt and one == "sentences")
+    ]
     values = " and ".join(f"{value:.2f} by {measure}" for measure, value in there.items())
     told = [f"The positive control, {name}, reached {values}."]
     if enough:
@@ -299,10 +301,10 @@ def _control_told(study: StudyFolder) -> list[str]:
         )
     if short:
         told.append(f"Below 0.5: what is not found by {' and '.join(short)} says nothing.")
-    if by_chance:
+    if hardly_learnt:
         told.append(
-            f"An untrained encoder finds {untrained:.2f} of the sentences, and half of the rest is "
-            "not found: what is not found by sentences says nothing."
+            f"An untrained encoder already finds {untrained:.2f} of the sentences, and training did "
+            "not bring half of the others: what is not found by sentences says nothing."
         )
     return [" ".join(told)]
 
