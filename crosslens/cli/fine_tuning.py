@@ -9,7 +9,6 @@ __all__ = ["add_fine_tuning", "given"]
 
 _NUMBER = {"type": int, "metavar": "N", "help": "in the place of the preset's"}
 _RATE = {"type": float, "metavar": "F"}
-_STANDARD_NORMAL = "standard-normal"
 
 
 def _deviation(text: str) -> float:
@@ -18,10 +17,12 @@ def _deviation(text: str) -> float:
     >>> _deviation("0.075"), _deviation("standard-normal")
     (0.075, 1.0)
     """
+    from crosslens.run.transfer.settings import STANDARD_NORMAL
+
     try:
-        return 1.0 if text == _STANDARD_NORMAL else float(text)
+        return 1.0 if text == STANDARD_NORMAL else float(text)
     except ValueError:
-        expected = f"a number or {_STANDARD_NORMAL} is needed, not {text!r}"
+        expected = f"a number or {STANDARD_NORMAL} is needed, not {text!r}"
         raise argparse.ArgumentTypeError(expected) from None
 
 

@@ -126,16 +126,22 @@ def _subwords(used: Mapping[str, Mapping[str, int]]) -> list[tuple[str, ...]]:
 
 def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
     """Tables and sentences, or a line of JSON for each score."""
+    from crosslens.run.trainings.shared import FINE_TUNED
+
+    runs = [run]
+    if (run.folder / FINE_TUNED / "scores.jsonl").is_file():
+        runs.append(cl.Run(run.folder / FINE_TUNED))
     if arguments.json:
-        print("\n".join(score.as_json() for score in run.scores))
+        print("\n".join(score.as_json() for one in runs for score in one.scores))
         return
     told = [part if isinstance(part, str) else format_table(part) for part in parts]
-    told += [f"Scores: {run.folder / 'scores.jsonl'}", f"Report: {run.report()}"]
+    for one in runs:
+        told += [f"Scores: {one.folder / 'scores.jsonl'}", f"Report: {one.report()}"]
     print(*told, sep="\n")
 
 
 def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
-    from crosslens.front.calls import clwe_asked, training_recipes
+    from crosslens.front.calls import clwe_asked, fine_tuned_of, training_recipes
     from crosslens.models.training.estimate import estimate
     from crosslens.models.training.settings import describe
 
@@ -148,6 +154,10 @@ def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
         from crosslens.recipes.clwe import clwe
 
         print("", "# vectors", *clwe(asked).lines, sep="\n")
+    if last := fine_tuned_of(recipe, settings):
+        plain = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in last.items()}
+        lines = (f"{name} = {value!r}" for name, value in plain.items())
+        print("", "# fine-tuning", *lines, sep="\n")
 
 
 def _settings(texts: Sequence[str]) -> dict[str, Any]:

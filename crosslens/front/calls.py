@@ -1,8 +1,10 @@
 """Runs: texts, encoders and a folder to measurements that are kept, as the command line makes
 them."""
 
+import contextlib
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ from crosslens.errors import refuse
 from crosslens.front.results import Run
 from crosslens.progress import say
 
-__all__ = ["probe", "study", "train", "training_recipes", "transfer"]
+__all__ = ["fine_tuned_of", "probe", "study", "train", "training_recipes", "transfer"]
 
+# of fine-tuning, what the command says itself
+_ELSEWHERE = ("encoders", "device", "trust_remote_code", "derived", "unseen")
+_MONOTRANS, _CLWE = "runs/monotrans", "runs/clwe"  # folders of runs without another
 _Files = str | Path | Sequence[str | Path]
 
 
@@ -318,7 +323,9 @@ def train(
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
     parallel: "ddp" or "fsdp", how the processes of torchrun share a model.
     settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
-        recipe by name, ``"data"`` says where its texts are.
+        recipe by name, ``"data"`` says where its texts are; of "monotrans" and "clwe", with
+        ``"tasks"``, where the data of these are: the model is fine-tuned on them and tested in every
+        language, in the folder ``transfer`` of the run's.
     seeds: of a controlled study by name ("deshpande-compositions"): how many, 3 without it.
 
     Returns
@@ -383,12 +390,32 @@ def _monotrans_of(
 
 
 def _train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
-    from crosslens.recipes.monotrans import asked_anywhere, monotrans
+    from crosslens.recipes.monotrans import asked_anywhere, last_steps, monotrans
     from crosslens.run.trainings.monotrans import run_monotrans
 
-    folder = Path(out or "runs/monotrans")
-    recipes = monotrans(asked, folder)
-    return Run(run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how))
+    folder = Path(out or _MONOTRANS)
+    recipes, told = monotrans(asked, folder), last_steps(asked, folder)
+    with _then_fine_tuned(told, recipes["step-1"].encoder, folder, how):
+        run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how)
+    return Run(folder)
+
+
+@contextlib.contextmanager
+def _then_fine_tuned(told: Any, shape: Any, folder: Path, how: Mapping[str, Any]) -> Iterator[None]:
+    """A training of an encoder of this shape, and what is fine-tuned of it: what can be refused of that
+    is refused before."""
+    if told is None:
+        yield
+        return
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.recipes.fine_tuned import told_as_settings
+    from crosslens.run.trainings.shared import FINE_TUNED
+    from crosslens.run.transfer.transfer import check_ahead, run_transfer
+
+    with join_world(how["device"], how["parallel"]) as world, world.together(), told_as_settings():
+        check_ahead(told, shape)
+    yield
+    run_transfer(dataclasses.replace(told, device=world.device.type), folder / FINE_TUNED)
 
 
 def clwe_asked(
@@ -403,11 +430,16 @@ def clwe_asked(
 
 def _train_clwe(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
     from crosslens.recipes.clwe import clwe
+    from crosslens.recipes.fine_tuned import fine_tuned
     from crosslens.recipes.monotrans import asked_anywhere
     from crosslens.run.trainings.clwe import run_clwe
 
-    folder = Path(out or "runs/clwe")
-    return Run(run_clwe(clwe(asked, folder), folder, asked=asked_anywhere(asked), **how))
+    folder = Path(out or _CLWE)
+    made = clwe(asked, folder)
+    told = fine_tuned(asked, [made.source, *made.targets], folder)
+    with _then_fine_tuned(told, made.bert.encoder, folder, how):
+        run_clwe(made, folder, asked=asked_anywhere(asked), **how)
+    return Run(folder)
 
 
 def _study_of(
@@ -452,6 +484,41 @@ def _train_study(
     return Run(folder)
 
 
+def fine_tuned_of(
+    recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What :func:`train` would fine-tune after a training by name, setting by setting; empty where no
+    task is asked for.
+
+    Raises
+    ------
+    InputError: it cannot be.
+
+    >>> fine_tuned_of("monotrans", {"source": "eng:eng.txt", "target": "fra:fra.txt"})
+    {}
+    """
+    from crosslens.recipes.fine_tuned import fine_tuned, told_as_settings
+    from crosslens.run.transfer.transfer import check_ahead
+
+    if (asked := _monotrans_of(recipe, settings)) is not None:
+        from crosslens.recipes.monotrans import last_steps, monotrans
+
+        told = last_steps(asked, _MONOTRANS)
+        shape = monotrans(asked, _MONOTRANS)["step-1"].encoder
+    elif (asked := clwe_asked(recipe, settings)) is not None:
+        from crosslens.recipes.clwe import clwe
+
+        made = clwe(asked, _CLWE)
+        told, shape = fine_tuned(asked, [made.source, *made.targets], _CLWE), made.bert.encoder
+    else:
+        return {}
+    if told is None:
+        return {}
+    with told_as_settings():
+        check_ahead(told, shape)
+    return {name: value for name, value in vars(told).items() if name not in _ELSEWHERE}
+
+
 def training_recipes(
     recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -478,11 +545,11 @@ def training_recipes(
     if (asked := _monotrans_of(recipe, settings)) is not None:
         from crosslens.recipes.monotrans import monotrans
 
-        return monotrans(asked, "runs/monotrans")
+        return monotrans(asked, _MONOTRANS)
     if (asked := clwe_asked(recipe, settings)) is not None:
         from crosslens.recipes.clwe import clwe
 
-        return {"bert": clwe(asked, "runs/clwe").bert}
+        return {"bert": clwe(asked, _CLWE).bert}
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}

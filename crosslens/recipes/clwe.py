@@ -9,8 +9,9 @@ embeddings, of subwords here, that stand still.
     4    a BERT is trained on the source language over its vectors, which stand still
     5    one model: the body, and each language's own embeddings
 
-Fine-tuning in the source language, under which the embeddings stand still, too, and what comes of it
-in the others are those of ``crosslens transfer``.
+With tasks=upos data=DATA the model is fine-tuned in the source language, under which the embeddings
+stand still, too, and tested in every language, by ``crosslens transfer``, whose other settings stand
+behind "transfer.".
 
 ``dimensions`` is the width of the vectors, 300 and 768 in the paper. Where it is not the model's, a
 projection that all languages share takes them to it, and is trained with the body. ``seeds`` says what
@@ -29,6 +30,7 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.models.text.subword_vectors import SkipGram
 from crosslens.models.training.settings import Source, from_dict, with_overrides
+from crosslens.recipes.fine_tuned import of_fine_tuning
 from crosslens.recipes.small_bert import language_files, small_bert
 from crosslens.run.trainings.clwe import Clwe
 from crosslens.run.trainings.subword_mapping import SEEDS
@@ -60,6 +62,7 @@ def clwe(settings: Mapping[str, Any], place: str | Path = "run") -> Clwe:
     >>> made.bert.encoder.embedding_size, made.skipgram.dimensions, made.seeds, made.targets
     (64, 64, 'identical', ['fra'])
     """
+    settings = {name: value for name, value in settings.items() if not of_fine_tuning(name)}
     seeds = settings.get("seeds", SEEDS[0])
     if seeds not in SEEDS:
         refuse("seeds", f"one of {', '.join(SEEDS)}", repr(seeds), "choose one of them")

@@ -5,14 +5,16 @@ embeddings alone.
 
     step 1    a BERT is trained on the source language
     step 2    its body stands still; each target language learns embeddings under it
-    step 4    one model: the body, and each language's own parts
+    step 3    with tasks=upos data=DATA: the model is fine-tuned in the source language
+    step 4    one model: the body, and each language's own parts; tested in every language
 
-Step 3, fine-tuning in the source language, and what comes of it in the others are those of
-``crosslens transfer``. Variants are cumulative, as in the paper:
+Steps 3 and 4 are those of ``crosslens transfer``, whose other settings stand behind "transfer.":
+transfer.peak_rate=1e-3. The model of all languages is put together before step 3, which leaves what
+the targets own as it is. Variants are cumulative, as in the paper:
 
     token        a target language has token embeddings of its own (and the output bias)
     positions    and positions; [CLS] has neither position nor segment, from step 1 on
-    noise        the same two steps; noise comes in step 3 (``crosslens transfer --noise 0.075``)
+    noise        the same two steps; noise of .075 comes in step 3
     adapters     and adapters in every layer, of 64 units
 
 The default is the last: it is the paper's best on XQuAD by five points of F1, within half a point of
@@ -33,14 +35,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.asked import absolute
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.adapters import BOTTLENECK
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.training.settings import Source, TrainRecipe, with_overrides
+from crosslens.recipes.fine_tuned import fine_tuned, of_fine_tuning
 from crosslens.recipes.small_bert import absolute_texts, language_files, small_bert
+from crosslens.run.transfer.settings import Transfer
 
-__all__ = ["OWNED", "VARIANTS", "asked_anywhere", "monotrans"]
+__all__ = ["NOISE", "OWNED", "VARIANTS", "asked_anywhere", "last_steps", "monotrans"]
 
 VARIANTS = ("token", "positions", "noise", "adapters")
 """In the paper's order: each has what those before it have."""
@@ -48,6 +53,9 @@ VARIANTS = ("token", "positions", "noise", "adapters")
 OWNED = ("special", "segment", "norm", "transform")
 """Parts that the paper counts to the body by our reading, and that ``own`` gives to each language: the
 special tokens, the segments and the norm of the embeddings, and the head's transform."""
+
+NOISE = 0.075
+"""Deviation of the noise in step 3 (its appendix; the text says "standard normal")."""
 
 _OWN = ("source", "target", "variant", "model", "tokens", "times", "own")
 # what the steps and the variants decide
@@ -77,9 +85,8 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     >>> [(name, recipe.languages, recipe.sharing, recipe.steps) for name, recipe in steps.items()][1:]
     [('step-2/fra', ('fra',), 'sep=token,position,adapters', 488), ('step-2/deu', ('deu',), 'sep=token,position,adapters', 488)]
     """
-    variant = settings.get("variant", VARIANTS[-1])
-    if variant not in VARIANTS:
-        refuse("variant", f"one of {', '.join(VARIANTS)}", repr(variant), "choose one of them")
+    variant = _variant(settings)
+    settings = {name: value for name, value in settings.items() if not of_fine_tuning(name)}
     for name in settings:
         if name.partition(".")[0] in _FIXED or name in (*_FIXED, *_FIXED_TOO):
             refuse(name, "what the steps and the variant leave open", name, "leave it out")
@@ -119,6 +126,29 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     return made
 
 
+def last_steps(settings: Mapping[str, Any], place: str | Path = "run") -> Transfer | None:
+    """Steps 3 and 4, of the model that the others leave; None where no task is named.
+
+    Parameters
+    ----------
+    settings: as :func:`monotrans` takes them. place: the run's folder.
+
+    >>> told = {"source": "eng:e.txt", "target": "fra:f.txt", "tasks": "upos", "data": "data"}
+    >>> last_steps(told).noise, last_steps({**told, "variant": "positions"}).noise
+    (0.075, None)
+    """
+    noise = NOISE if _variant(settings) in VARIANTS[VARIANTS.index("noise") :] else None
+    languages = [language for mine in _texts(settings).values() for language, _ in mine]
+    return fine_tuned(settings, languages, place, noise)
+
+
+def _variant(settings: Mapping[str, Any]) -> str:
+    variant = settings.get("variant", VARIANTS[-1])
+    if variant not in VARIANTS:
+        refuse("variant", f"one of {', '.join(VARIANTS)}", repr(variant), "choose one of them")
+    return str(variant)
+
+
 def _owned(told: Any) -> list[str]:
     names = [one.strip() for one in told.split(",")] if isinstance(told, str) and told else []
     if told and (not names or not {*names} <= {*OWNED}):
@@ -140,8 +170,9 @@ def _check_owned(owned: Sequence[str], shape: EncoderConfig) -> None:
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute files, for another run wherever it stands."""
-    files = _texts(settings)
-    return {**settings, **{name: absolute_texts(mine) for name, mine in files.items()}}
+    data = {"data": absolute(settings["data"])} if "data" in settings else {}
+    texts = {name: absolute_texts(mine) for name, mine in _texts(settings).items()}
+    return {**settings, **data, **texts}
 
 
 def _texts(settings: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:

@@ -5,7 +5,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosslens.errors import check_choice, refuse
@@ -512,7 +512,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return from_dict(typing.cast(type, hint), value, f"{where}.")
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple and isinstance(value, (list, tuple)):
+    if origin in (tuple, Sequence) and isinstance(value, (list, tuple)):
         return tuple(_convert(parts[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is types.UnionType:  # a number, or None where it is left open
         return None if value is None else _convert(parts[0], value, where)

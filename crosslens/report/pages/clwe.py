@@ -21,6 +21,7 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
+from crosslens.report.sections.fine_tuned import fine_tuned_section
 from crosslens.report.sections.trained_parts import trained_table
 from crosslens.score import Score
 
@@ -66,6 +67,7 @@ def clwe_page(folder: str | Path) -> str:
             ),
             section("mapped", "How the languages were mapped", _mapped(induced, seeds)),
             section("trained", "What is trained when", _trained(folder, config)),
+            fine_tuned_section(folder, "Fine-tuned"),
             section(
                 "provenance",
                 "How it was made",

@@ -28,6 +28,7 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
+from crosslens.report.sections.fine_tuned import fine_tuned_section
 from crosslens.report.sections.trained_parts import trained_picture, trained_table
 
 __all__ = ["monotrans_page"]
@@ -75,6 +76,7 @@ def monotrans_page(folder: str | Path) -> str:
                 _trained(folder, config),
             ),
             section("learnt", "Language by language", _learnt(steps)),
+            fine_tuned_section(folder, "Steps 3 and 4"),
             section(
                 "provenance",
                 "How it was made",

@@ -35,7 +35,7 @@ from crosslens.report.sections.transfer_predictors import (
 from crosslens.report.sections.transfer_relations import relation_tables
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["transfer_section"]
+__all__ = ["transfer_section", "transfer_table"]
 
 _WAYS = {
     "last_epoch": "last epoch",
@@ -77,7 +77,7 @@ def transfer_section(
         key,
         run.title(task),
         paragraph(text(about)),
-        _table(run, task),
+        transfer_table(run, task),
         flow(*figures),
         folded("Systems on the same items", compared_table(compared)),
         folded("Relations", relation_tables(run, task)),
@@ -92,8 +92,8 @@ def transfer_section(
     )
 
 
-def _table(run: Transfer, task: str) -> str:
-    """Each language and system beside its controls."""
+def transfer_table(run: Transfer, task: str) -> str:
+    """Each language and system beside its controls, as HTML."""
     systems, rows = run.systems(), []
     for target in run.targets(task):
         for system in systems:

@@ -11,8 +11,9 @@ The folder of a run:
     vectors/LANGUAGE/   skip-gram vectors of the subwords
     mapped/LANGUAGE/    the same in the source's space; induction.json says how it was found
     bert/               an ordinary training on the source language, over its mapped vectors
-    model/              the body with the embeddings of all languages: for `crosslens transfer`, and
-                        for every other command that takes an encoder
+    model/              the body with the embeddings of all languages: for every command that takes an
+                        encoder
+    transfer/           its fine-tuning, where tasks are asked for: a run of `crosslens transfer`
     scores.jsonl        held-out perplexity of the source, of a unigram and of a bigram model; and how
                         many subwords that both spell alike are nearest to themselves
 
@@ -39,7 +40,13 @@ from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import given_back, held_out_scores, prepared, text_settings
+from crosslens.run.trainings.shared import (
+    fine_tuned_told,
+    given_back,
+    held_out_scores,
+    prepared,
+    text_settings,
+)
 from crosslens.run.trainings.subword_mapping import map_subwords, normalised, refuse_no_overlap
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
@@ -292,14 +299,10 @@ def summary(folder: str | Path) -> list[Any]:
         ("learnt", "perplexity", "of a unigram model", "of a bigram model", "masked tokens"),
         (f"{learnt.source}, bert", *cells, f"{learnt.n:,}"),
     ]
-    languages = ",".join(config["induced"])
-    step = (
-        f"Next: crosslens transfer --encoder {folder / 'model'} --tasks TASK --data DATA "
-        f"--train {learnt.source} --test {languages} --out OUT"
-    )
+    last = fine_tuned_told(folder, "Fine-tuned", str(learnt.source), list(config["induced"]))
     trained = [tuple(row) for row in config["trained"]]
     induced = _induced_rows(config["induced"], config["settings"]["seeds"])
-    return [trained, induced, perplexity, step]
+    return [trained, induced, perplexity, *last]
 
 
 def _induced_rows(induced: Mapping[str, Mapping[str, Any]], seeds: str) -> list[tuple[str, ...]]:

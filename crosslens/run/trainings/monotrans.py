@@ -8,8 +8,9 @@ The folder of a run:
     step-1/             an ordinary training on the source language
     step-2/LANGUAGE/    an ordinary training that starts from step 1's model; where it is repeated
                         LANGUAGE-1, LANGUAGE-2, …, of which the best goes into the model
-    model/              the body with the parts of all languages: for `crosslens transfer`, which does
-                        steps 3 and 4, and for every other command that takes an encoder
+    model/              the body with the parts of all languages: for steps 3 and 4, and for every
+                        command that takes an encoder
+    transfer/           steps 3 and 4, where tasks are asked for: a run of `crosslens transfer`
     scores.jsonl        held-out perplexity of each language where it was learnt, of a unigram and of
                         a bigram model
 
@@ -30,7 +31,13 @@ from crosslens.languages import same_language
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
-from crosslens.run.trainings.shared import given_back, held_out_scores, prepared, text_settings
+from crosslens.run.trainings.shared import (
+    fine_tuned_told,
+    given_back,
+    held_out_scores,
+    prepared,
+    text_settings,
+)
 from crosslens.score import Score, read_scores
 from crosslens.score_formats import format_value
 from crosslens.selection import choose
@@ -236,7 +243,6 @@ def summary(folder: str | Path) -> list[Any]:
     """What is trained in each step, the perplexities, and what comes next: tables and sentences."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
-    asked = config["asked"]["settings"]
     head = ("learnt", "perplexity", "of a unigram model", "of a bigram model", "masked tokens")
     rows: list[tuple[str, ...]] = [head]
     found = {(one.encoder, one.condition): one for one in read_scores(folder / "scores.jsonl")}
@@ -246,15 +252,11 @@ def summary(folder: str | Path) -> list[Any]:
             told = (*("-" if one is None else format_value(one.value, 1) for one in each),)
             told = (*told, f"{score.n:,}")
             rows.append((f"{score.source}, {name}", *told))
-    noise = " --noise 0.075" if asked.get("variant", "adapters") in ("noise", "adapters") else ""
     scores = list(found.values())
     languages = list(dict.fromkeys(str(s.target) for s in scores if s.encoder != "step-1"))
     source = next(score.source for score in found.values() if score.encoder == "step-1")
-    step = (
-        f"Steps 3 and 4: crosslens transfer --encoder {folder / 'model'} --tasks TASK "
-        f"--data DATA --train {source} --test {','.join(languages)}{noise} --out OUT"
-    )
-    return [[tuple(row) for row in config["trained"]], rows, *_told(scores, config), step]
+    last = fine_tuned_told(folder, "Steps 3 and 4", str(source), languages)
+    return [[tuple(row) for row in config["trained"]], rows, *_told(scores, config), *last]
 
 
 def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:

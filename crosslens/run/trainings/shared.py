@@ -12,9 +12,19 @@ from crosslens.errors import InputError, refuse
 from crosslens.files import free_folder
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
-from crosslens.score import Score
+from crosslens.score import Score, read_scores
 
-__all__ = ["given_back", "held_out_scores", "prepared", "text_settings"]
+__all__ = [
+    "FINE_TUNED",
+    "fine_tuned_told",
+    "given_back",
+    "held_out_scores",
+    "prepared",
+    "text_settings",
+]
+
+FINE_TUNED = "transfer"
+"""Of a training's folder the one in which its model is fine-tuned, where that is asked for."""
 
 
 @contextlib.contextmanager
@@ -111,3 +121,27 @@ def held_out_scores(name: str, recipe: TrainRecipe, folder: Path, device: Any) -
                 encoder=name,
                 seed=recipe.seed,
             )
+
+
+def fine_tuned_told(folder: Path, step: str, source: str, targets: Sequence[str]) -> list[Any]:
+    """The tables of what a training's model was fine-tuned on and tested in; where it was not, the
+    command that does it.
+
+    Parameters
+    ----------
+    step: what this is called in the training. source, targets: its languages.
+    """
+    place = folder / FINE_TUNED
+    if not (place / "scores.jsonl").is_file():
+        return [
+            f"{step}: crosslens train {folder} tasks=TASK data=DATA --resume --out {folder}, or "
+            f"crosslens transfer --encoder {folder / 'model'} --tasks TASK --data DATA "
+            f"--train {source} --test {','.join([source, *targets])} --out OUT"
+        ]
+    from crosslens.run.transfer.summary import tables
+
+    told: list[Any] = [f"{step}, in {place}"]
+    for title, rows, said in tables(place, list(read_scores(place / "scores.jsonl"))):
+        if len(rows) > 1:
+            told += [part for part in (title and f"{title}:", rows, said) if part]
+    return told

@@ -8,7 +8,10 @@ from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.run.transfer.presets import PRESETS, SPANS_BY
 from crosslens.run.transfer.resegmented import SEGMENTED
 
-__all__ = ["Transfer"]
+__all__ = ["STANDARD_NORMAL", "Transfer"]
+
+STANDARD_NORMAL = "standard-normal"
+"""Noise of a deviation of 1, by name: the other reading of Artetxe et al. 2020."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -35,13 +35,12 @@ from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
 from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun, study_models
-from crosslens.run.transfer.transfer import SharedData, checked_settings, run_transfer
+from crosslens.run.transfer.transfer import SharedData, check_room, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
 __all__ = ["StudyTransfer", "languages_of", "run_study_transfer"]
 
 _PARTS = (None, IN_LANGUAGE, "majority", "random_encoder", LESS)
-_PARAGRAPHS = 128  # subwords that an encoder must read at least for questions on paragraphs
 _OPTIONS = (
     *(
         "tasks",
@@ -130,7 +129,9 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
     """What the scores depend on; everything that can be refused is refused here."""
     from crosslens.models.saved.locate import encoder_fingerprint
 
-    _check_room(told, study)
+    for one in study.recipes.values():
+        remedy = "train it with encoder.max_positions=512, say"
+        check_room(told.transfer.tasks, one.encoder, "study", remedy)
     common = {
         name: checked_settings(_of(told, study, name, study.seeds[0]), data)
         for name in study.recipes
@@ -144,18 +145,6 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
     shared |= {"encoders": marks, "derived": {}, "monolingual": told.monolingual}
     random = told.monolingual and told.transfer.unseen != "unknown"
     return {**shared, **({"unseen": told.transfer.unseen} if random else {})}
-
-
-def _check_room(told: StudyTransfer, study: StudyModels) -> None:
-    """Refuse questions on paragraphs where an encoder is too short for them."""
-    from crosslens.probes.tasks.catalogue import find_task
-
-    for name in told.transfer.tasks:
-        task = find_task(name)
-        for one in study.recipes.values() if task and task.kind == "answer" else ():
-            if (most := one.encoder.max_positions) < _PARAGRAPHS:
-                expected = f"encoders that read {_PARAGRAPHS} subwords or more, for {name}"
-                refuse("study", expected, str(most), "train it with encoder.max_positions=512, say")
 
 
 def _asked(told: StudyTransfer) -> dict[str, Any]:

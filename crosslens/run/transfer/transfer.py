@@ -19,6 +19,7 @@ from typing import Any
 from crosslens.asked import asked_of
 from crosslens.errors import InputError, refuse
 from crosslens.examples import EXAMPLES, write_examples
+from crosslens.models.network.shape import EncoderConfig
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
@@ -50,8 +51,16 @@ from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall, unread_told
 from crosslens.score import Score
 
-__all__ = ["SharedData", "checked_settings", "preset_of", "run_transfer"]
+__all__ = [
+    "SharedData",
+    "check_ahead",
+    "check_room",
+    "checked_settings",
+    "preset_of",
+    "run_transfer",
+]
 
+_PARAGRAPHS = 128  # subwords that an encoder must read at least for questions on paragraphs
 _TAUGHT = ("train_items", "dev_items", "test_items", "splits")  # of the data of one language
 _SET = (
     *("epochs", "batch_size", "group_by_length", "peak_rate", "head_rate", "max_length", "pool"),
@@ -150,12 +159,52 @@ def checked_settings(transfer: Transfer, shared: SharedData | None = None) -> di
     return _settings(transfer, data, systems, presets)
 
 
+def check_ahead(transfer: Transfer, shape: EncoderConfig) -> None:
+    """Refuse what :func:`run_transfer` would refuse, before its encoder, of this shape, is trained.
+
+    Raises
+    ------
+    InputError: data or settings are not what is needed.
+    """
+    if (most := max(transfer.freeze)) > shape.layers:
+        expected = f"numbers of layers, at most {shape.layers}"
+        refuse("--freeze", expected, str(most), "choose fewer; 0 freezes the embeddings alone")
+    check_room(transfer.tasks, shape, "encoder.max_positions", "train it with 512, say")
+    _read(transfer, SharedData(), ())
+
+
+def check_room(tasks: Sequence[str], shape: EncoderConfig, what: str, remedy: str) -> None:
+    """Refuse questions on paragraphs where an encoder is too short for them.
+
+    Parameters
+    ----------
+    what, remedy: of the refusal.
+    """
+    from crosslens.probes.tasks.catalogue import find_task
+
+    for name in tasks:
+        task = find_task(name)
+        if task and task.kind == "answer" and shape.max_positions < _PARAGRAPHS:
+            expected = f"encoders that read {_PARAGRAPHS} subwords or more, for {name}"
+            refuse(what, expected, str(shape.max_positions), remedy)
+
+
 def _prepared(
     transfer: Transfer, shared: SharedData
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
     """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
-    data, systems = DataFolder(transfer.data), list(_systems(transfer))
-    told = _of_data(transfer, systems)
+    systems = list(_systems(transfer))
+    data, tasks, presets = _read(transfer, shared, systems)
+    for system in systems:
+        check_tasks(transfer, tasks, system.readings)
+    return data, tasks, presets, systems
+
+
+def _read(
+    transfer: Transfer, shared: SharedData, systems: Sequence[System]
+) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset]]:
+    """The data, the tasks and their presets, checked."""
+    data, told = DataFolder(transfer.data), _of_data(transfer, systems)
     tested = languages_by_task(transfer.tasks, data, transfer.test, told["derived"])
     tasks = {}
     for name, test in tested.items():
@@ -170,9 +219,7 @@ def _prepared(
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
-    for system in systems:
-        check_tasks(transfer, tasks, system.readings)
-    return data, tasks, presets, systems
+    return data, tasks, presets
 
 
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:

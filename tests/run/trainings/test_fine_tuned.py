@@ -1,0 +1,186 @@
+"""Steps 3 and 4 as stages of a training: asked of it, refused before it begins, resumed, and on its
+page."""
+
+import json
+
+import pytest
+import torch
+from clwe_toy import write_texts
+from safetensors.torch import load_file
+from toy_texts import write_lines
+from typed import typed
+
+import crosslens as cl
+from crosslens.errors import InputError, TrainingError
+from crosslens.models.finetuning import finetune
+from crosslens.models.saved.native import load_model
+from crosslens.recipes.monotrans import NOISE, VARIANTS, last_steps
+from crosslens.report import write_report
+
+TOLD = {"tasks": "xnli", "transfer.seeds": 2, "transfer.epochs": 2, "transfer.batch_size": 4}
+TOLD |= {"transfer.checkpoints": False, "transfer.peak_rate": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Texts of two languages, and pairs in both. Not to be written to."""
+    folder = tmp_path_factory.mktemp("texts")
+    asked = write_texts(folder)
+    for code, lines in (("en", "dog house"), ("nl", "hond huis")):
+        (folder / "data" / "xnli").mkdir(parents=True, exist_ok=True)
+        one, other = lines.split()
+        for split, n in (("train", 12), ("dev", 4), ("test", 8)):
+            rows = [
+                f"{one} {other} {i}\t{(one, other)[i % 2]}\t{('neutral', 'entailment')[i % 2]}"
+                for i in range(n)
+            ]
+            write_lines(folder / "data" / "xnli" / f"{split}-{code}.tsv", rows)
+    plain = {name: value for name, value in asked.items() if not name.startswith("skipgram")}
+    del plain["dimensions"], plain["tokens"]
+    return {"clwe": asked, "monotrans": plain, "data": str(folder / "data")}
+
+
+def asked_of(texts, recipe="monotrans", **changes):
+    return {**texts[recipe], **TOLD, "data": texts["data"], **changes}
+
+
+@pytest.fixture(scope="module")
+def finished(texts, tmp_path_factory):
+    """A run of all four steps. Not to be written to."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    cl.train("monotrans", folder, settings=asked_of(texts), device="cpu")
+    return folder
+
+
+def test_one_call_takes_all_four_steps(finished, texts):
+    ours = cl.Run(finished / "transfer")
+    tested = {(s.source, s.target) for s in ours.scores.where(part="test", condition=None)}
+    assert tested == {("eng", "eng"), ("eng", "nld")}
+    asked = json.loads((finished / "transfer" / "config.json").read_text())["asked"]
+    assert asked["noise"] == NOISE and asked["encoders"] == [str(finished / "model")]
+    assert asked["data"] == texts["data"] and asked["seeds"] == 2
+    # and it is what `crosslens transfer` makes of the model
+    told = {"seeds": 2, "epochs": 2, "batch_size": 4, "checkpoints": False, "peak_rate": 1e-2}
+    again = cl.transfer(
+        finished / "model", "xnli", "eng", "eng,nld", texts["data"], finished.parent / "again",
+        noise=NOISE, **told,
+    )  # fmt: skip
+    assert (again.folder / "scores.jsonl").read_bytes() == (
+        finished / "transfer" / "scores.jsonl"
+    ).read_bytes()
+
+
+def test_noise_comes_with_the_variant_unless_it_is_given(texts):
+    asked = {name: last_steps(asked_of(texts, variant=name)).noise for name in VARIANTS}
+    assert asked == {"token": None, "positions": None, "noise": NOISE, "adapters": NOISE}
+    assert last_steps(asked_of(texts, **{"transfer.noise": "standard-normal"})).noise == 1.0
+    assert last_steps(asked_of(texts, **{"transfer.noise": 0})).noise == 0.0
+    assert last_steps(texts["monotrans"]) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"data": None}, "data: expected tasks to fine-tune on"),
+        ({"tasks": None}, "tasks: expected tasks to fine-tune on"),
+        ({"tasks": "xnil"}, "tasks: expected tasks that can be fine-tuned"),
+        ({"transfer.test": "eng,swh"}, "expected a language of the data .*, got swh"),
+        ({"transfer.seeds": 0}, "transfer.seeds: expected 1 or more, got 0"),
+        ({"transfer.seed": "x"}, "transfer.seed: expected int, got 'x'"),
+        ({"transfer.freeze": [7]}, "transfer.freeze: expected numbers of layers, at most 2, got 7"),
+        ({"transfer.device": "cpu"}, "transfer.device: expected settings that are open here"),
+        ({"transfer.sedes": 2}, "transfer.sedes: expected a setting of Transfer"),
+        ({"tasks": "xquad"}, "encoder.max_positions: expected encoders that read 128 subwords"),
+        ({"transfer.preset": "best"}, "transfer.preset: expected one of default, wu_dredze"),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["monotrans", "clwe"])
+def test_what_cannot_be_fine_tuned_is_refused_before_the_first_step(
+    recipe, changes, told, texts, tmp_path
+):
+    asked = asked_of(texts, recipe, **changes)
+    asked = {name: value for name, value in asked.items() if value is not None}
+    with pytest.raises(InputError, match=told):
+        cl.train(recipe, tmp_path / "run", settings=asked, device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_stopped_in_step_3_goes_on_there(finished, texts, tmp_path, monkeypatch):
+    real, done = finetune.fine_tune, []
+
+    def stopped(*given, **named):
+        if done:
+            raise TrainingError("stopped here")
+        done.append(1)
+        return real(*given, **named)
+
+    monkeypatch.setattr(finetune, "fine_tune", stopped)
+    with pytest.raises(TrainingError, match="stopped here"):
+        cl.train("monotrans", tmp_path / "run", settings=asked_of(texts), device="cpu")
+    before = (tmp_path / "run" / "scores.jsonl").stat().st_mtime_ns
+    assert not (tmp_path / "run" / "transfer" / "scores.jsonl").exists()
+    monkeypatch.setattr(finetune, "fine_tune", real)
+    cl.train(tmp_path / "run", tmp_path / "run", resume=True, device="cpu")  # it knows its tasks
+    assert (tmp_path / "run" / "scores.jsonl").stat().st_mtime_ns == before
+    ours, whole = (
+        (folder / "transfer" / "scores.jsonl").read_bytes()
+        for folder in (tmp_path / "run", finished)
+    )
+    assert ours == whole
+
+
+def test_a_finished_run_is_fine_tuned_afterwards(texts, tmp_path, capsys):
+    cl.train("monotrans", tmp_path / "run", settings=texts["monotrans"], device="cpu")
+    model = (tmp_path / "run" / "model" / "model.safetensors").read_bytes()
+    line = [f"{name}={value}" for name, value in {**TOLD, "data": texts["data"]}.items()]
+    line = [one.replace("False", "false") for one in line]
+    out = str(tmp_path / "run")
+    assert typed(f"train {out}", *line, "--resume", "--device", "cpu", "--out", out) == 0
+    told = capsys.readouterr().out
+    assert f"Steps 3 and 4, in {out}/transfer" in told and "eng → nld" in told
+    assert f"Report: {out}/transfer/report.html" in told
+    assert (tmp_path / "run" / "model" / "model.safetensors").read_bytes() == model
+    assert typed(f"train {out} --resume --json --device cpu", "--out", out) == 0
+    scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"perplexity", "accuracy"} <= {score["quantity"] for score in scores}
+
+
+def test_a_run_without_tasks_says_how_to_go_on(texts, tmp_path, capsys):
+    asked = [f"{name}={value}" for name, value in texts["monotrans"].items()]
+    out = str(tmp_path / "run")
+    assert typed("train monotrans", *asked, "--device", "cpu", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert f"crosslens train {out} tasks=TASK data=DATA --resume --out {out}" in said
+
+
+def test_the_page_has_what_came_of_the_last_steps(finished):
+    page = write_report(finished).read_text()
+    assert "Steps 3 and 4" in page and "transfer/report.html has more" in page
+    score = cl.Run(finished / "transfer").scores.where(
+        part="test", condition=None, target="nld", quantity="accuracy"
+    )[0]
+    assert f"{score.value:.3f}".lstrip("0") in page.partition("Steps 3 and 4</h2>")[2]
+
+
+def test_clwe_is_fine_tuned_under_embeddings_that_stand_still(texts, tmp_path):
+    asked = asked_of(texts, "clwe", **{"transfer.keep": False, "transfer.seeds": 1})
+    cl.train("clwe", tmp_path / "run", settings=asked, device="cpu")
+    scores = cl.Run(tmp_path / "run" / "transfer").scores
+    assert {s.target for s in scores.where(part="test", condition=None)} == {"eng", "nld"}
+    model, _ = load_model(tmp_path / "run" / "model")
+    token = {n: p for n, p in model.named_parameters() if "encoder.token" in n}
+    kept = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    assert all(torch.equal(kept[name], value) for name, value in token.items())
+    page = write_report(tmp_path / "run").read_text()
+    assert "Fine-tuned" in page
+
+
+def test_a_dry_run_takes_the_settings_of_the_last_steps(texts, capsys):
+    asked = [f"{name}={value}" for name, value in asked_of(texts).items()]
+    asked = [one.replace("False", "false") for one in asked]
+    assert typed("train monotrans --dry-run", *asked) == 0
+    said = capsys.readouterr().out
+    assert "step-2/nld" in said and "tasks = 'xnli'" in said and f"noise = {NOISE}" in said
+    asked.append("transfer.test=eng,swh")
+    assert typed("train monotrans --dry-run", *asked) == 2
+    assert "got swh" in capsys.readouterr().err
