@@ -412,10 +412,11 @@ def _then_fine_tuned(told: Any, shape: Any, folder: Path, how: Mapping[str, Any]
     from crosslens.run.trainings.shared import FINE_TUNED
     from crosslens.run.transfer.transfer import check_ahead, run_transfer
 
-    with join_world(how["device"], how["parallel"]) as world, world.together(), told_as_settings():
-        check_ahead(told, shape)
-    yield
-    run_transfer(dataclasses.replace(told, device=world.device.type), folder / FINE_TUNED)
+    with join_world(how["device"], how["parallel"]) as world:  # torchrun's processes meet once
+        with world.together(), told_as_settings():
+            check_ahead(told, shape)
+        yield
+        run_transfer(dataclasses.replace(told, device=world.device.type), folder / FINE_TUNED)
 
 
 def clwe_asked(

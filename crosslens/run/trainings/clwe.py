@@ -299,7 +299,7 @@ def summary(folder: str | Path) -> list[Any]:
         ("learnt", "perplexity", "of a unigram model", "of a bigram model", "masked tokens"),
         (f"{learnt.source}, bert", *cells, f"{learnt.n:,}"),
     ]
-    last = fine_tuned_told(folder, "Fine-tuned", str(learnt.source), list(config["induced"]))
+    last = fine_tuned_told(folder, "Fine-tuning")
     trained = [tuple(row) for row in config["trained"]]
     induced = _induced_rows(config["induced"], config["settings"]["seeds"])
     return [trained, induced, perplexity, *last]

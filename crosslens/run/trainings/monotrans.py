@@ -253,9 +253,7 @@ def summary(folder: str | Path) -> list[Any]:
             told = (*told, f"{score.n:,}")
             rows.append((f"{score.source}, {name}", *told))
     scores = list(found.values())
-    languages = list(dict.fromkeys(str(s.target) for s in scores if s.encoder != "step-1"))
-    source = next(score.source for score in found.values() if score.encoder == "step-1")
-    last = fine_tuned_told(folder, "Steps 3 and 4", str(source), languages)
+    last = fine_tuned_told(folder, "Steps 3 and 4")
     return [[tuple(row) for row in config["trained"]], rows, *_told(scores, config), *last]
 
 

@@ -123,21 +123,17 @@ def held_out_scores(name: str, recipe: TrainRecipe, folder: Path, device: Any) -
             )
 
 
-def fine_tuned_told(folder: Path, step: str, source: str, targets: Sequence[str]) -> list[Any]:
+def fine_tuned_told(folder: Path, step: str) -> list[Any]:
     """The tables of what a training's model was fine-tuned on and tested in; where it was not, the
     command that does it.
 
     Parameters
     ----------
-    step: what this is called in the training. source, targets: its languages.
+    step: what this is called in the training.
     """
     place = folder / FINE_TUNED
     if not (place / "scores.jsonl").is_file():
-        return [
-            f"{step}: crosslens train {folder} tasks=TASK data=DATA --resume --out {folder}, or "
-            f"crosslens transfer --encoder {folder / 'model'} --tasks TASK --data DATA "
-            f"--train {source} --test {','.join([source, *targets])} --out OUT"
-        ]
+        return [f"{step}: crosslens train {folder} tasks=TASK data=DATA --resume --out {folder}"]
     from crosslens.run.transfer.summary import tables
 
     told: list[Any] = [f"{step}, in {place}"]

@@ -351,7 +351,7 @@ def test_step_2_is_repeated_and_the_best_training_is_taken(asked, tmp_path):
     other = next(name for name in list(recipes)[1:] if name != best)
     assert any(not torch.equal(weights(run / other)[name], own[name]) for name in names)
     *_, said, lost, last = summary(run)  # so short a training learns nothing
-    assert f"gain most: {best} (" in said and "3 of 3" in lost and "--test nld " in last
+    assert f"gain most: {best} (" in said and "3 of 3" in lost and "tasks=TASK" in last
     page = write_report(run).read_text()
     assert "English to Dutch<" in page and f"Dutch, step 2, training {best[-1]}" in page
 
@@ -507,7 +507,10 @@ def test_the_table_of_what_is_trained_is_counted_in_the_models(finished):
     assert cells["adapters"] == ["-", f"{2 * 2 * (2 * 16 * 64 + 64 + 16):,}", "-"]
     assert cells["transform"][1:] == cells["next_sentence"][1:] == ["-", "-"]
     *_, last = summary(finished)
-    assert "--train eng --test nld,deu --noise 0.075" in last
+    assert (
+        last
+        == f"Steps 3 and 4: crosslens train {finished} tasks=TASK data=DATA --resume --out {finished}"
+    )
     page = write_report(finished, finished.parent / "page.html").read_text()
     for told in (
         "MonoTrans, English to Dutch and German",
