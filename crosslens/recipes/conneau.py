@@ -120,20 +120,34 @@ def _system(recipe: TrainRecipe, name: str, published: str) -> Condition:
     return Condition(recipe=changed, kept={recipe.languages[1]: "kept-pair"}, published=published)
 
 
-def natural_sharing(recipe: TrainRecipe, dictionary: bool) -> Made:
+def natural_sharing(recipe: TrainRecipe, dictionary: bool, other: bool = False) -> Made:
     """Eight systems of the paper's table, words in common among what is shared, and none shared at
-    all; Extra anchors are of another study, and Wiki-CC needs a third text."""
+    all; with a dictionary Extra anchors, and with another text of the second language Wiki-CC."""
     printed = {
         "default": "Default", "no-anchors": "No anchors", "default-anchors": "Default anchors",
         "sep-emb": "Sep Emb", "sep-1-3": "Sep L1-3", "sep-1-6": "Sep L1-6",
         "sep-emb-1-3": "Sep Emb + L1-3", "sep-emb-1-6": "Sep Emb + L1-6",
     }  # fmt: skip
     conditions = {name: _system(recipe, name, printed.get(name, "")) for name in SYSTEMS}
+    if dictionary:
+        conditions["extra"] = _extra(conditions["default"])
+    if other:
+        texts = dict(zip(recipe.languages, ("training", "training-other"), strict=True))
+        apart = dataclasses.replace(recipe, sources=(Source(name="text", texts=texts),))
+        conditions["other-source"] = _system(apart, "default", "Wiki-CC")
     order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
     return conditions, order, "default"
 
 
-def natural_anchors(recipe: TrainRecipe, dictionary: bool) -> Made:
+def _extra(default: Condition) -> Condition:
+    """The paper's Extra anchors, which have one vocabulary of both languages, as its Default."""
+    first, second = default.recipe.languages
+    anchors = Anchors(dictionary="dictionary", source=first, target=second)
+    recipe = dataclasses.replace(default.recipe, anchors=anchors)
+    return dataclasses.replace(default, recipe=recipe, published="Extra anchors")
+
+
+def natural_anchors(recipe: TrainRecipe, dictionary: bool, other: bool = False) -> Made:
     """No identical subword is one, all are, or all with one vocabulary of both, and words are
     translated besides."""
     conditions = {
@@ -141,14 +155,8 @@ def natural_anchors(recipe: TrainRecipe, dictionary: bool) -> Made:
         "default-anchors": _system(recipe, "default-anchors", "Default anchors"),
         "default": _system(recipe, "default", "Default"),
     }
-    if dictionary:  # the paper's Extra anchors have one vocabulary of both, as its Default
-        plain, (first, second) = conditions["default"], recipe.languages
-        anchors = Anchors(dictionary="dictionary", source=first, target=second)
-        conditions["extra"] = dataclasses.replace(
-            plain,
-            recipe=dataclasses.replace(plain.recipe, anchors=anchors),
-            published="Extra anchors",
-        )
+    if dictionary:
+        conditions["extra"] = _extra(conditions["default"])
     order = [["extra"], ["default", "default-anchors"], ["none"]]
     return conditions, [group for group in order if group[0] in conditions], "default"
 

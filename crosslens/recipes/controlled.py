@@ -87,7 +87,8 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
         told = None if pair is None else pair[0]
         made = conneau.similarity(recipe, told, bool(settings.get("paraphrase")))
     elif pair is not None:
-        made = _NATURAL[name](conneau.natural(recipe, pair[0]), bool(settings.get("dictionary")))
+        given = (bool(settings.get(key)) for key in ("dictionary", "other"))
+        made = _NATURAL[name](conneau.natural(recipe, pair[0]), *given)
     else:
         made = _MAKERS[name](recipe, bool(settings.get("syntax")))
     conditions, order, control = made

@@ -19,11 +19,11 @@ _OF_VOCABULARY = ("vocabulary.mode", "vocabulary.copies")  # and this of the voc
 # what a study calls a copy, and a condition of one, which no other language may be called
 _COPIES = ("eng-x", "paraphrase")
 _READ = {  # settings that are not for all studies -> those that read them
-    "other": ("deshpande-corpora",),
+    "other": ("deshpande-corpora", "conneau-sharing"),
     "syntax": ("deshpande-pairs", "deshpande-compositions"),
     "pair": ("conneau-sharing", "conneau-anchors", "conneau-cka"),
     "paraphrase": ("conneau-cka",),
-    "dictionary": ("conneau-anchors",),
+    "dictionary": ("conneau-anchors", "conneau-sharing"),
 }
 
 
@@ -45,8 +45,9 @@ def check_read(name: str, settings: Mapping[str, Any]) -> None:
         if settings.get(key) is not None and name not in studies:
             remedy = f"choose {' or '.join(studies)}, or leave it out"
             refuse(key, f"none with {cut(name)}", repr(settings[key]), remedy)
-    if settings.get("dictionary") is not None and settings.get("pair") is None:
-        refuse("dictionary", "none without pair", repr(settings["dictionary"]), "add pair=")
+    for key in ("dictionary", *(["other"] if name == "conneau-sharing" else [])):
+        if settings.get(key) is not None and settings.get("pair") is None:
+            refuse(key, "none without pair", repr(settings[key]), "add pair=")
     if name == "conneau-cka" and not (settings.get("paraphrase") or settings.get("pair")):
         expected = "English that says the same line by line, or pair=LANGUAGE:FILE"
         refuse("paraphrase", expected, "neither", "add paraphrase=FILE")

@@ -31,11 +31,11 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     Parameters
     ----------
     settings: ``data``, English or the language that the study is named by, a sentence per
-        line; ``other``, English of another source, for
-        deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order;
+        line; ``other``, text of another source, in English for deshpande-corpora, in the language of
+        ``pair`` for conneau-sharing; ``syntax``, line by line the sentences of ``data`` in another word order;
         ``paraphrase``, line by line other English that says the same, for conneau-cka; ``pair``,
         "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
-        words, English first, for the extra anchors of conneau-anchors.
+        words, English first, for extra anchors.
 
     Raises
     ------
@@ -63,6 +63,9 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
         pairs = read_dictionary(settings["dictionary"]).pairs
         check_direction(pairs, ("eng", pair[0]), texts["training"], texts["training-pair"])
         texts["dictionary"] = _lines(settings, "dictionary")
+    if settings.get("other") and pair is not None:
+        found = _lines(settings, "other", pair[0])
+        texts["training-other"] = _as_much(found, texts["training-pair"], texts["kept-pair"])
     if study.name == "deshpande-corpora":
         texts |= _corpora_texts(texts, _lines(settings, "other"), study)
         del texts["training"]
@@ -73,6 +76,15 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
                 say(f"data has {len(words)} different words: extra-{size} has no more anchors")
             texts[f"identity-{size}"] = [f"{word}\t{word}" for word in words]
     return texts
+
+
+def _as_much(lines: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> list[str]:
+    """Lines sampled at random, none of them kept, until they have as many characters as a text."""
+    lines = [line for line in dict.fromkeys(lines) if line and line not in {*kept}]
+    lengths, room = np.array([len(line) for line in lines]), sum(map(len, like))
+    if (there := int(lengths.sum())) < room:
+        say(f"other has {there:,} characters, the text of pair {room:,}: it is read more often")
+    return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]))
 
 
 def _candidates(lines: Sequence[str], beside: Mapping[str, Sequence[str]]) -> list[bool]:
@@ -144,7 +156,7 @@ def _corpora_texts(
 def _cut(
     lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator
 ) -> list[str]:
-    """Lines sampled at random until there are ``room`` tokens, in their order."""
+    """Lines sampled at random until they have ``room`` together, in their order."""
     order = rng.permutation(len(lines))
     taken = order[np.cumsum(lengths[order]) <= room]
     return [lines[i] for i in np.sort(taken).tolist()]

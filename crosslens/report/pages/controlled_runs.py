@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crosslens.errors import refuse
 from crosslens.report.folders.controlled import StudyFolder, load_study, title_of
-from crosslens.report.folders.controlled_findings import differences, verdict
+from crosslens.report.folders.controlled_findings import changed, differences, verdict
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import plain_style, series_style
 from crosslens.report.parts.intervals import interval_panel
@@ -81,7 +81,7 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
                 "Condition by condition",
                 *(_values(measure, runs, names) for measure in _MEASURES),
             ),
-            section("less", "Less the control", _less(runs, names)),
+            section("less", "Less the control", _less(runs, names), _more(runs, names)),
             section(
                 "made",
                 "How this was made",
@@ -190,9 +190,9 @@ def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
     rows = []
     for name in names:
         for measure in ("subwords", "sentences"):
-            cells = [_difference(run, name, measure) for run in runs.values()]
-            if any(cell != "–" for cell in cells):
-                rows.append([named(name), measure, *cells])
+            cells = [_less_control(run, name, measure) for run in runs.values()]
+            if any(cells):
+                rows.append([named(name), measure, *map(_told, cells)])
     if not any(run.told["control"] for run in runs.values()):
         return paragraph("None of these studies has a positive control.")
     if not rows:
@@ -204,9 +204,35 @@ def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
     return table(about, ["Condition", "By", *map(text, runs)], rows)
 
 
-def _difference(run: StudyFolder, name: str, measure: str) -> str:
+def _more(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
+    """How the differences to the control differ between the first study and each other one: whether
+    an anchor, or a part, is worth more in one pair than in another."""
+    first, *others = runs
+    rows = []
+    for name in names:
+        for measure in ("subwords", "sentences"):
+            here = _less_control(runs[first], name, measure)
+            there = [_less_control(runs[pair], name, measure) for pair in others]
+            cells = [changed(here, one) if here and one else None for one in there]
+            if any(cells):
+                rows.append([named(name), measure, *map(_told, cells)])
+    if not rows:
+        return ""
+    about = (
+        f"By how much each of these differences is higher than in {first}, with 95 % intervals from those of "
+        "both (Zou & Donner 2008), as of pairs whose trainings are independent: one that holds 0 leaves open whether a "
+        "condition is worth more in one pair than in the other."
+    )
+    return table(about, ["Condition", "By", *map(text, others)], rows)
+
+
+def _less_control(run: StudyFolder, name: str, measure: str) -> tuple[float, float, float] | None:
+    """A condition less the control of its study; None where it is the control, or there is too little."""
     control = run.told["control"]
     if name == control or name not in run.names or control not in run.names:
-        return "–"
-    found = differences(run.scores, name, control, run.layers).get(measure)
+        return None
+    return differences(run.scores, name, control, run.layers).get(measure)
+
+
+def _told(found: tuple[float, float, float] | None) -> str:
     return text(verdict(found)[0].replace("-", "−")) if found else "–"

@@ -768,6 +768,7 @@ def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
     assert "conneau-sharing: English and French and English and Russian" in page
     assert "English and French: the positive control, default, reached 0.60 by subwords" in page
     assert "−0.300 [" in page and "−0.100 [" in page  # each less its own control
+    assert "higher than in English and French" in page and "+0.200 [" in page  # −.1 is above −.3
     assert "steps is 40 in English and French and 41 in English and Russian" in page
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
@@ -934,11 +935,42 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
     assert set(sizes.values()) == {own}
 
 
+def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
+    lines = [f"{n} zzo {'mmo ' * (n % 9)}" for n in range(3000)]
+    kept = study_texts(controlled_study("conneau-sharing", natural), natural)
+    (tmp_path / "other").write_text("\n".join([kept["kept-pair"][0], *lines]))
+    told = {**natural, "other": str(tmp_path / "other")}
+    study = controlled_study("conneau-sharing", told)
+    assert list(study.conditions) == [*SYSTEMS, "extra", "other-source"]
+    printed = [one.published for one in study.conditions.values()]
+    assert printed.count("") == 1 and {"Extra anchors", "Wiki-CC"} <= {*printed}
+    default, extra, apart = (
+        study.conditions[n].recipe for n in ("default", "extra", "other-source")
+    )
+    assert dataclasses.replace(extra, anchors=default.anchors) == default
+    assert extra.anchors.dictionary == "dictionary" and not default.anchors.dictionary
+    assert dataclasses.replace(apart, sources=default.sources) == default
+    (source,) = apart.sources
+    assert source.texts == {"eng": "training", "nld": "training-other"}
+    texts = study_texts(study, told)
+    other = texts["training-other"]
+    assert {*other} <= {line.strip() for line in lines}  # a kept sentence is not among them
+    sizes = [sum(map(len, texts[name])) for name in ("training-other", "training-pair")]
+    assert 0 <= sizes[1] - sizes[0] < 60 and other == study_texts(study, told)["training-other"]
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
         ("deshpande-pairs", {}, "pair: expected none with deshpande-pairs"),
-        ("conneau-sharing", {}, "dictionary: expected none with conneau-sharing"),
+        ("conneau-cka", {}, "dictionary: expected none with conneau-cka"),
+        ("conneau-sharing", {"pair": None}, "dictionary: expected none without pair"),
+        (
+            "conneau-sharing",
+            {"pair": None, "dictionary": None, "other": "x"},
+            "other: expected none without pair",
+        ),
+        ("conneau-anchors", {"other": "x"}, "other: expected none with conneau-anchors"),
         ("conneau-anchors", {"pair": "fra.txt"}, "pair: expected LANGUAGE:FILE"),
         ("conneau-anchors", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
         ("conneau-anchors", {"pair": "en:x"}, "pair: expected LANGUAGE:FILE, another one"),
