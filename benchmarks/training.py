@@ -447,6 +447,9 @@ def _take_turns(
             # a processor without bfloat16 takes many times as long
             if who != "bfloat16" or number < 2:
                 worker.step(1 if who == "bfloat16" else steps)
+        # a run that is stopped has told what it knew: shapes as published compile for minutes
+        told = (f"{_NAMES[who]} {w.seconds[-1]:.4f}" for who, w in workers.items())
+        print(f"\r{shape.name}, round {number + 1}: {', '.join(told)} s/step", file=sys.stderr)
     print(f"\r{' ' * 60}\r", end="", file=sys.stderr)
     for worker in workers.values():
         worker.stop()

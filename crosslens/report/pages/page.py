@@ -16,6 +16,7 @@ from crosslens.report.pages.monotrans_runs import monotrans_runs_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
 from crosslens.report.pages.study_transfer import study_transfer_page
+from crosslens.report.pages.study_transfers import study_transfers_page
 from crosslens.report.pages.training import training_page
 from crosslens.report.pages.transfer import transfer_page
 from crosslens.report.pages.transfers import transfers_page
@@ -104,8 +105,8 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of runs of probes, of runs of transfer, of controlled studies, of
-    MonoTrans, or of encoders with another vocabulary, to ``path``, whole or not at all, and return where it is.
+    """Write one page for any number of runs of probes, of runs of transfer, of controlled studies, of their
+    transfer, of MonoTrans, or of encoders with another vocabulary, to ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
@@ -124,6 +125,8 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
         page = controlled_runs_page(folders)
     elif folders and run_kind(folders[0]) == "monotrans":
         page = monotrans_runs_page(folders)
+    elif folders and run_kind(folders[0]) == "study_transfer":
+        page = study_transfers_page(folders)
     else:
         page = probe_runs_page(folders)
     write_whole(path, page)

@@ -34,7 +34,7 @@ from crosslens.report.parts.scatter import scatter_panel
 from crosslens.report.parts.wording import decimal, join, language, named, tag, text
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["study_transfer_page"]
+__all__ = ["share_cell", "study_transfer_page", "with_minus"]
 
 
 def study_transfer_page(folder: str | Path) -> str:
@@ -126,7 +126,7 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
     """Sentences on a task, as HTML."""
     less = {name: run.less(task, name) for name in run.names}
     parts = [
-        f"{named(name)} {text(_minus(points(score)))}"
+        f"{named(name)} {text(with_minus(points(score)))}"
         for name, score in less.items()
         if score is not None
     ]
@@ -156,21 +156,21 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
 def _table(run: StudyTransferFolder, task: str) -> str:
     head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"]
     head += ["less default"] if run.has_default else []
-    head += ["alignment", text(_minus(printed_head(run.told, task, run.main[task][0])))]
+    head += ["alignment", text(with_minus(printed_head(run.told, task, run.main[task][0])))]
     rows = []
     for name in run.names:
         scores = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
         lost = [run.less(task, name), run.monolingual_less(task, name)]
         less, aligned = run.less_default(task, name), run.told["alignment"].get(name)
-        beside = ["–" if less is None else _minus(f"{100 * less:+.1f}")]
+        beside = ["–" if less is None else with_minus(f"{100 * less:+.1f}")]
         rows.append(
             [
                 named(name),
-                *map(_cell, scores),
-                *("–" if one is None else text(_minus(points(one))) for one in lost),
+                *map(share_cell, scores),
+                *("–" if one is None else text(with_minus(points(one))) for one in lost),
                 *(beside if run.has_default else []),
                 "–" if aligned is None else f"{aligned:.2f}",
-                text(_minus(printed_less(run.told, name, task))),
+                text(with_minus(printed_less(run.told, name, task))),
             ]
         )
     over = "trainings and test items" if run.over_items else "trainings"
@@ -180,7 +180,7 @@ def _table(run: StudyTransferFolder, task: str) -> str:
         "MZ: an encoder of the original alone, zero-shot."
         + (" Less default: zero-shot less that of default." if run.has_default else "")
     )
-    orders = [[text(row[0]), text(_minus(row[1])), text(row[2])] for row in run.orders(task)]
+    orders = [[text(row[0]), text(with_minus(row[1])), text(row[2])] for row in run.orders(task)]
     about = f"Differences of {run.compared} in points, with 95 % intervals over trainings and test items."
     if len(orders) > 1:
         about += (
@@ -191,7 +191,7 @@ def _table(run: StudyTransferFolder, task: str) -> str:
     return table(caption, head, rows) + compared
 
 
-def _cell(score: Score | None) -> str:
+def share_cell(score: Score | None) -> str:
     """A share in per cent, its interval below it; where it could not be computed, why."""
     if score is None or math.isnan(score.value):
         return value_cell(score)
@@ -203,5 +203,6 @@ def _cell(score: Score | None) -> str:
     return f"{shown} {tag('small', ends, class_='within')}"
 
 
-def _minus(told: str) -> str:
+def with_minus(told: str) -> str:
+    """A text whose hyphens, before numbers, are minus signs."""
     return told.replace("-", "−")

@@ -2,6 +2,7 @@
 of the original alone, beside the same runs asked for one by one."""
 
 import dataclasses
+import html
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from battery_data import write
 from controlled_toy import SMALL, sentences
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 from test_transfer import ner_lines
 
 from crosslens.cli.main import main
@@ -476,3 +477,37 @@ def test_a_run_that_is_not_finished_has_no_page(finished, tmp_path):
         load_study_transfer(tmp_path)
     write_scores([s for s in read_scores(finished / "scores.jsonl")], tmp_path / "scores.jsonl")
     assert load_study_transfer(tmp_path).names == list(NAMES)
+
+
+def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys):
+    """Alignment and loss are correlated over the conditions of all of them."""
+    losses, aligned = (-0.1, -0.5, -0.3, -0.6, -0.2, -0.4, -0.7, -0.65), (0.9, 0.2, 0.5, 0.3, 0.6, 0.4, 0.05, 0.1)  # fmt: skip
+    pairs, folders = iter(zip(aligned, losses, strict=True)), []
+    for place in range(4):
+        folder = tmp_path / f"run-{place}"
+        folder.mkdir()
+        config = json.loads((finished / "config.json").read_text())
+        made = {name: next(pairs) for name in NAMES}
+        config["study"]["alignment"] = {name: one for name, (one, _) in made.items()}
+        (folder / "config.json").write_text(json.dumps(config))
+        scores = [
+            dataclasses.replace(s, value=made[s.encoder][1], low=None, high=None)
+            if s.condition == "zero_shot_less_in_language" and s.seed is None
+            else s
+            for s in read_scores(finished / "scores.jsonl")
+        ]
+        (folder / "scores.jsonl").write_text("".join(f"{s.as_json()}\n" for s in scores))
+        folders.append(str(folder))
+    out = tmp_path / "page.html"
+    assert main(["report", *folders, "--out", str(out)]) == 0
+    page = html.unescape(out.read_text())
+    rho, r = spearmanr(aligned, losses).statistic, pearsonr(aligned, losses).statistic
+    assert "over 8 conditions of 4 studies" in page
+    assert f"Spearman's {rho:.2f} [" in page and f"Pearson's {r:.2f} [" in page
+    assert "−65.0" in page and "run-3: alignment" in page
+    assert main(["report", *folders[:2], "--out", str(out)]) == 0
+    page = out.read_text()
+    assert "over 4 conditions of 2 studies (too few for an interval)" in page
+    capsys.readouterr()
+    assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
+    assert "each folder once" in capsys.readouterr().err
