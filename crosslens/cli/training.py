@@ -128,8 +128,8 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
     """Tables and sentences, or a line of JSON for each score."""
     from crosslens.run.trainings.shared import FINE_TUNED
 
-    runs = [run]
-    if (run.folder / FINE_TUNED / "scores.jsonl").is_file():
+    runs, tuned = [run], run.kind in ("monotrans", "clwe")
+    if tuned and (run.folder / FINE_TUNED / "scores.jsonl").is_file():
         runs.append(cl.Run(run.folder / FINE_TUNED))
     if arguments.json:
         print("\n".join(score.as_json() for one in runs for score in one.scores))
@@ -141,11 +141,12 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
 
 
 def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
-    from crosslens.front.calls import clwe_asked, fine_tuned_of, training_recipes
+    from crosslens.front.calls import training_recipes
+    from crosslens.front.named_trainings import clwe_asked, fine_tuned_of
     from crosslens.models.training.estimate import estimate
     from crosslens.models.training.settings import describe
 
-    recipes = training_recipes(recipe, settings)
+    recipes, last = training_recipes(recipe, settings), fine_tuned_of(recipe, settings)
     for name, one in recipes.items():
         found = estimate(one)
         head = [f"# {name}"] if len(recipes) > 1 else []
@@ -154,9 +155,10 @@ def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
         from crosslens.recipes.clwe import clwe
 
         print("", "# vectors", *clwe(asked).lines, sep="\n")
-    if last := fine_tuned_of(recipe, settings):
-        plain = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in last.items()}
-        lines = (f"{name} = {value!r}" for name, value in plain.items())
+    if last is not None:
+        from crosslens.recipes.fine_tuned import as_settings
+
+        lines = (f"{name} = {value!r}" for name, value in as_settings(last).items())
         print("", "# fine-tuning", *lines, sep="\n")
 
 

@@ -1,10 +1,8 @@
 """Runs: texts, encoders and a folder to measurements that are kept, as the command line makes
 them."""
 
-import contextlib
-import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,8 @@ from crosslens.errors import refuse
 from crosslens.front.results import Run
 from crosslens.progress import say
 
-__all__ = ["fine_tuned_of", "probe", "study", "train", "training_recipes", "transfer"]
+__all__ = ["probe", "study", "train", "training_recipes", "transfer"]
 
-# of fine-tuning, what the command says itself
-_ELSEWHERE = ("encoders", "device", "trust_remote_code", "derived", "unseen")
-_MONOTRANS, _CLWE = "runs/monotrans", "runs/clwe"  # folders of runs without another
 _Files = str | Path | Sequence[str | Path]
 
 
@@ -330,7 +325,8 @@ def train(
 
     Returns
     -------
-    The run: ``load_encoder(run.model)`` loads the encoder; ``run.report()`` samples its curves.
+    The run: ``load_encoder(run.model)`` loads the encoder; ``run.report()`` samples its curves; what was
+    fine-tuned of it is ``cl.Run(run.folder / "transfer")``.
 
     Raises
     ------
@@ -349,16 +345,19 @@ def train(
     >>> cl.load_encoder(run.model).layers
     2
     """
+    from crosslens.front import named_trainings
     from crosslens.models.training.masked_lm import train as run_training
 
     if (named := _study_of(recipe, settings)) is not None:
         return _train_study(*named, out, seeds, resume=resume, device=device, parallel=parallel)
     if seeds is not None:
         refuse("seeds", "a controlled study by name", str(recipe), "train with seed=0, seed=1, …")
-    if (asked := _monotrans_of(recipe, settings)) is not None:
-        return _train_monotrans(asked, out, resume=resume, device=device, parallel=parallel)
-    if (asked := clwe_asked(recipe, settings)) is not None:
-        return _train_clwe(asked, out, resume=resume, device=device, parallel=parallel)
+    if (asked := named_trainings.monotrans_asked(recipe, settings)) is not None:
+        how = {"resume": resume, "device": device, "parallel": parallel}
+        return named_trainings.train_monotrans(asked, out, **how)
+    if (asked := named_trainings.clwe_asked(recipe, settings)) is not None:
+        how = {"resume": resume, "device": device, "parallel": parallel}
+        return named_trainings.train_clwe(asked, out, **how)
     recipes = training_recipes(recipe, settings)
     if len(recipes) == 1:
         ((name, one),) = recipes.items()
@@ -377,70 +376,6 @@ def train(
     say("reading the text")
     text, out = emergence_text(asked.get("data")), out or "runs/emergence"
     return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))
-
-
-def _monotrans_of(
-    recipe: str | Path | Any, settings: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """What is asked of MonoTrans; None for other recipes."""
-    from crosslens.recipes import monotrans_settings
-
-    found = monotrans_settings(str(recipe)) if isinstance(recipe, str | Path) else None
-    return None if found is None else {**found, **(settings or {})}
-
-
-def _train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
-    from crosslens.recipes.monotrans import asked_anywhere, last_steps, monotrans
-    from crosslens.run.trainings.monotrans import run_monotrans
-
-    folder = Path(out or _MONOTRANS)
-    recipes, told = monotrans(asked, folder), last_steps(asked, folder)
-    with _then_fine_tuned(told, recipes["step-1"].encoder, folder, how):
-        run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how)
-    return Run(folder)
-
-
-@contextlib.contextmanager
-def _then_fine_tuned(told: Any, shape: Any, folder: Path, how: Mapping[str, Any]) -> Iterator[None]:
-    """A training of an encoder of this shape, and what is fine-tuned of it: what can be refused of that
-    is refused before."""
-    if told is None:
-        yield
-        return
-    from crosslens.models.machine.distributed import join_world
-    from crosslens.recipes.fine_tuned import told_as_settings
-    from crosslens.run.trainings.shared import FINE_TUNED
-    from crosslens.run.transfer.transfer import check_ahead, run_transfer
-
-    with join_world(how["device"], how["parallel"]) as world:  # torchrun's processes meet once
-        with world.together(), told_as_settings():
-            check_ahead(told, shape)
-        yield
-        run_transfer(dataclasses.replace(told, device=world.device.type), folder / FINE_TUNED)
-
-
-def clwe_asked(
-    recipe: str | Path | Any, settings: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """What is asked of CLWE; None for other recipes."""
-    from crosslens.recipes import clwe_settings
-
-    found = clwe_settings(str(recipe)) if isinstance(recipe, str | Path) else None
-    return None if found is None else {**found, **(settings or {})}
-
-
-def _train_clwe(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
-    from crosslens.recipes.clwe import clwe
-    from crosslens.recipes.fine_tuned import fine_tuned
-    from crosslens.recipes.monotrans import asked_anywhere
-    from crosslens.run.trainings.clwe import run_clwe
-
-    folder = Path(out or _CLWE)
-    made = clwe(asked, folder)
-    told = fine_tuned(asked, [made.source, *made.targets], folder)
-    with _then_fine_tuned(told, made.bert.encoder, folder, how):
-        run_clwe(made, folder, asked=asked_anywhere(asked), **how)
-    return Run(folder)
 
 
 def _study_of(
@@ -485,41 +420,6 @@ def _train_study(
     return Run(folder)
 
 
-def fine_tuned_of(
-    recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """What :func:`train` would fine-tune after a training by name, setting by setting; empty where no
-    task is asked for.
-
-    Raises
-    ------
-    InputError: it cannot be.
-
-    >>> fine_tuned_of("monotrans", {"source": "eng:eng.txt", "target": "fra:fra.txt"})
-    {}
-    """
-    from crosslens.recipes.fine_tuned import fine_tuned, told_as_settings
-    from crosslens.run.transfer.transfer import check_ahead
-
-    if (asked := _monotrans_of(recipe, settings)) is not None:
-        from crosslens.recipes.monotrans import last_steps, monotrans
-
-        told = last_steps(asked, _MONOTRANS)
-        shape = monotrans(asked, _MONOTRANS)["step-1"].encoder
-    elif (asked := clwe_asked(recipe, settings)) is not None:
-        from crosslens.recipes.clwe import clwe
-
-        made = clwe(asked, _CLWE)
-        told, shape = fine_tuned(asked, [made.source, *made.targets], _CLWE), made.bert.encoder
-    else:
-        return {}
-    if told is None:
-        return {}
-    with told_as_settings():
-        check_ahead(told, shape)
-    return {name: value for name, value in vars(told).items() if name not in _ELSEWHERE}
-
-
 def training_recipes(
     recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -533,6 +433,7 @@ def training_recipes(
     >>> [(name, recipe.sharing) for name, recipe in training_recipes("emergence", {"steps": 300}).items()]
     [('shared', 'sep=token'), ('half', 'sep=token,1'), ('none', 'sep=token,1-2'), ('separate', 'sep=all')]
     """
+    from crosslens.front import named_trainings
     from crosslens.models.training.settings import TrainRecipe, with_overrides
     from crosslens.recipes import emergence_settings, load_recipe
     from crosslens.recipes.emergence import emergence
@@ -543,14 +444,14 @@ def training_recipes(
 
         conditions = controlled_study(*named[:2]).conditions
         return {name: condition.recipe for name, condition in conditions.items()}
-    if (asked := _monotrans_of(recipe, settings)) is not None:
+    if (asked := named_trainings.monotrans_asked(recipe, settings)) is not None:
         from crosslens.recipes.monotrans import monotrans
 
-        return monotrans(asked, _MONOTRANS)
-    if (asked := clwe_asked(recipe, settings)) is not None:
+        return monotrans(asked, "runs/monotrans")
+    if (asked := named_trainings.clwe_asked(recipe, settings)) is not None:
         from crosslens.recipes.clwe import clwe
 
-        return {"bert": clwe(asked, _CLWE).bert}
+        return {"bert": clwe(asked, "runs/clwe").bert}
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}

@@ -132,8 +132,12 @@ def natural_sharing(recipe: TrainRecipe, dictionary: bool, other: bool = False) 
     if dictionary:
         conditions["extra"] = _extra(conditions["default"])
     if other:
-        texts = dict(zip(recipe.languages, ("training", "training-other"), strict=True))
-        apart = dataclasses.replace(recipe, sources=(Source(name="text", texts=texts),))
+        first, second = recipe.languages
+        sources = (  # not line by line the same
+            Source(name="text", texts={first: "training"}),
+            Source(name="other", texts={second: "training-other"}),
+        )
+        apart = dataclasses.replace(recipe, sources=sources)
         conditions["other-source"] = _system(apart, "default", "Wiki-CC")
     order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
     return conditions, order, "default"
@@ -147,7 +151,7 @@ def _extra(default: Condition) -> Condition:
     return dataclasses.replace(default, recipe=recipe, published="Extra anchors")
 
 
-def natural_anchors(recipe: TrainRecipe, dictionary: bool, other: bool = False) -> Made:
+def natural_anchors(recipe: TrainRecipe, dictionary: bool) -> Made:
     """No identical subword is one, all are, or all with one vocabulary of both, and words are
     translated besides."""
     conditions = {

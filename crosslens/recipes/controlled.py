@@ -43,7 +43,6 @@ from crosslens.run.trainings.controlled import ControlledStudy
 
 __all__ = ["asked_anywhere", "controlled_study", "study_texts"]
 
-_NATURAL = {"conneau-sharing": conneau.natural_sharing, "conneau-anchors": conneau.natural_anchors}
 _MAKERS = {
     "deshpande-pairs": deshpande.pairs,
     "deshpande-compositions": deshpande.compositions,
@@ -62,7 +61,8 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     settings: ``model`` (width, a multiple of 32; 64), ``tokens`` (of each training; 12 M),
         ``scale`` ("small", or "paper": what the paper trained, a model as large on as many tokens),
         ``syntax`` (whether there is such a text), ``pair`` ("LANGUAGE:FILE", of conneau-sharing and
-        conneau-anchors: a natural language in the copy's place; of conneau-cka, beside it or in the
+        conneau-anchors: a natural language in the copy's place, with which ``dictionary`` and, of
+        conneau-sharing, ``other`` add conditions; of conneau-cka, beside it or in the
         place of ``paraphrase``), and settings of the recipe of all conditions.
 
     Raises
@@ -87,8 +87,11 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
         told = None if pair is None else pair[0]
         made = conneau.similarity(recipe, told, bool(settings.get("paraphrase")))
     elif pair is not None:
-        given = (bool(settings.get(key)) for key in ("dictionary", "other"))
-        made = _NATURAL[name](conneau.natural(recipe, pair[0]), *given)
+        natural, words = conneau.natural(recipe, pair[0]), bool(settings.get("dictionary"))
+        if name == "conneau-anchors":
+            made = conneau.natural_anchors(natural, words)
+        else:
+            made = conneau.natural_sharing(natural, words, bool(settings.get("other")))
     else:
         made = _MAKERS[name](recipe, bool(settings.get("syntax")))
     conditions, order, control = made

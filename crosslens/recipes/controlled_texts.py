@@ -79,11 +79,14 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
 
 
 def _as_much(lines: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> list[str]:
-    """Lines sampled at random, none of them kept, until they have as many characters as a text."""
-    lines = [line for line in dict.fromkeys(lines) if line and line not in {*kept}]
-    lengths, room = np.array([len(line) for line in lines]), sum(map(len, like))
+    """Lines sampled at random, none of them of the text itself or kept, until they have as many
+    characters as the text."""
+    apart = {*like, *kept}
+    lines = [line for line in dict.fromkeys(lines) if line and line not in apart]
+    lengths, room = np.array([len(line) for line in lines], int), sum(map(len, like))
     if (there := int(lengths.sum())) < room:
-        say(f"other has {there:,} characters, the text of pair {room:,}: it is read more often")
+        expected = f"other lines than those of pair, of {room:,} characters together, as it has"
+        refuse("other", expected, f"{there:,}", "give more text")
     return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]))
 
 

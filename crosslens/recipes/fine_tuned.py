@@ -5,21 +5,40 @@ others.
 """
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.asked import absolute
 from crosslens.errors import InputError, refuse
+from crosslens.files import read_json
 from crosslens.models.training.settings import from_dict
 from crosslens.run.transfer.settings import STANDARD_NORMAL, Transfer
 
-__all__ = ["fine_tuned", "of_fine_tuning", "told_as_settings"]
+__all__ = [
+    "as_settings",
+    "check_begun",
+    "fine_tuned",
+    "of_fine_tuning",
+    "told_as_settings",
+    "with_absolute_data",
+]
 
-_TASKS = ("tasks", "data")
+_TASKS = {"tasks": "tasks to fine-tune on, by commas", "data": "the folder with the tasks' data"}
 _HERE = "transfer."  # before the name of another setting of transfer
-# what the training decides, and what is said of the whole command
-_FIXED = ("encoders", "device", "trust_remote_code", "derived", "unseen")
+_FIELDS = [field.name for field in dataclasses.fields(Transfer)]
+_FIXED = {  # settings of transfer that are not open here -> what to do
+    "encoders": "leave it out: it is the training's own model",
+    "tasks": "write tasks=",
+    "data": "write data=",
+    "device": "give --device",
+    "keep": "leave it out: models of ours are not kept as folders that transformers loads",
+    "derived": "leave it out, and use crosslens transfer on the model",
+    "unseen": "leave it out, and use crosslens transfer on the model",
+    "trust_remote_code": "leave it out: a model of ours brings no code",
+}
 
 
 def of_fine_tuning(name: str) -> bool:
@@ -42,11 +61,13 @@ def fine_tuned(
     Parameters
     ----------
     settings: of a training: ``tasks`` (by commas), ``data`` (a folder, or "hf:"), and any other
-        setting of :class:`crosslens.run.transfer.settings.Transfer` behind "transfer.":
-        "transfer.test" is ``languages`` without it, "transfer.train" the first of them.
+        setting of :class:`crosslens.run.transfer.settings.Transfer` behind "transfer.".
+        "transfer.train" is the first of the ``languages`` without it, "transfer.test" all of them but
+        those that are learnt again ("eng-x"), which no task has data in; "transfer.seed" and
+        "transfer.precision" are those of the training.
     languages: of the training, the source first.
     place: the training's folder.
-    noise: in training, where the settings say nothing of it.
+    noise: in fine-tuning, where the settings say nothing of it.
 
     Raises
     ------
@@ -58,45 +79,112 @@ def fine_tuned(
     """
     if not any(map(of_fine_tuning, settings)):
         return None
-    for name in _TASKS:
-        told = settings.get(name)
-        if not isinstance(told, str) or not _listed(told):
-            got = "none" if told is None else repr(told)
-            refuse(
-                name, "tasks to fine-tune on, and the folder of their data", got, f"give {name}="
-            )
+    for name, expected in _TASKS.items():
+        if not settings.get(name):
+            refuse(name, expected, "none", f"add {name}=")
     own = {
         name.removeprefix(_HERE): value
         for name, value in settings.items()
         if name.startswith(_HERE)
     }
     for name in own:
-        if name in (*_FIXED, *_TASKS):
-            refuse(f"{_HERE}{name}", "settings that are open here", "it", "leave it out")
-    lists = {"tasks": settings["tasks"], "train": languages[0], "test": ",".join(languages)}
-    lists |= {name: own.pop(name) for name in ("train", "test") if name in own}
-    if own.get("noise") == STANDARD_NORMAL:
-        own["noise"] = 1.0
-    made = {name: _listed(told) if isinstance(told, str) else told for name, told in lists.items()}
-    made |= {"encoders": [str(Path(place) / "model")], "data": settings["data"]}
+        if name in _FIXED:
+            refuse(f"{_HERE}{name}", "none", repr(own[name]), _FIXED[name])
+    told: dict[str, Any] = {
+        "train": languages[0],
+        "test": [language for language in languages if not re.search("[-_]", language)],
+        "noise": None if own.get("features") else noise,  # what is frozen is encoded once
+        **{name: settings[name] for name in ("seed", "precision") if name in settings},
+        **own,
+        "tasks": settings["tasks"],
+        "encoders": [str(Path(place) / "model")],
+        "data": str(settings["data"]),
+    }
+    for name in ("tasks", "train", "test"):
+        told[name] = _listed(told[name])
+    if "freeze" in told:
+        told["freeze"] = [_whole(one) for one in _listed(told["freeze"])]
+    if told["noise"] == STANDARD_NORMAL:
+        told["noise"] = 1.0
     with told_as_settings():
-        whole: Transfer = from_dict(Transfer, {"noise": noise, **made, **own}, _HERE)
-    return whole
+        made: Transfer = from_dict(Transfer, told, _HERE)
+    return made
+
+
+def as_settings(told: Transfer) -> dict[str, Any]:
+    """A run of transfer as the settings that ask for it; what is left to the preset is left out.
+
+    >>> told = fine_tuned({"tasks": "upos", "data": "d"}, ["eng", "fra"], "runs/m")
+    >>> {name: value for name, value in as_settings(told).items() if "t" == name[0] and "," in str(value)}
+    {'transfer.test': 'eng,fra'}
+    """
+    found = {}
+    for name, value in vars(told).items():
+        if (name in _FIXED and name not in _TASKS) or value is None:
+            continue
+        plain = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+        found[name if name in _TASKS else f"{_HERE}{name}"] = plain
+    return found
+
+
+def with_absolute_data(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with an absolute folder of data, where there is one.
+
+    >>> with_absolute_data({"data": "/no/such", "tasks": "upos"})
+    {'data': '/no/such', 'tasks': 'upos'}
+    """
+    return {**settings, **({"data": absolute(settings["data"])} if "data" in settings else {})}
+
+
+def check_begun(told: Transfer, place: Path) -> None:
+    """Refuse other tasks than those of a run of transfer that is in the folder.
+
+    Raises
+    ------
+    InputError: it has others.
+    """
+    path = place / "config.json"
+    if not path.is_file():
+        return
+    asked = read_json(path, dict).get("asked")
+    there = asked.get("tasks") if isinstance(asked, dict) else None
+    if isinstance(there, list) and there != list(told.tasks):
+        remedy = (
+            f"crosslens transfer --encoder {told.encoders[0]} has other tasks, in another folder"
+        )
+        refuse(
+            "tasks", f"those of {place}: {','.join(map(str, there))}", ",".join(told.tasks), remedy
+        )
 
 
 @contextlib.contextmanager
 def told_as_settings() -> Iterator[None]:
-    """Refusals of ``transfer`` in here name the setting, where they name its option."""
+    """Refusals of ``transfer`` in here name settings, where they name its options or arguments."""
     try:
         yield
     except InputError as error:
-        raise InputError(re.sub(r"\A--([a-z-]+)", _setting, str(error))) from error
+        head, colon, rest = str(error).partition(":")
+        name = head.removeprefix("--").replace("-", "_")
+        head = _setting(name) if name in _FIELDS else head
+        rest = re.sub(
+            r"--([a-z-]+)",
+            lambda m: _setting(n) if (n := m[1].replace("-", "_")) in _FIELDS else m[0],
+            rest,
+        )
+        raise InputError(head + colon + rest) from error
 
 
-def _setting(found: re.Match[str]) -> str:
-    name = found[1].replace("-", "_")
+def _setting(name: str) -> str:
     return name if name in _TASKS else f"{_HERE}{name}"
 
 
-def _listed(told: str) -> list[str]:
-    return [one.strip() for one in told.split(",") if one.strip()]
+def _listed(told: Any) -> Any:
+    """A text with commas as a list; one number as a list of it."""
+    if isinstance(told, str):
+        return [one.strip() for one in told.split(",") if one.strip()]
+    return list(told) if isinstance(told, list | tuple) else [told]
+
+
+def _whole(told: Any) -> Any:
+    text = str(told)
+    return int(text) if re.fullmatch(r"-?\d{1,6}", text) else told

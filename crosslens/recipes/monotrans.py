@@ -35,13 +35,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.asked import absolute
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.adapters import BOTTLENECK
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.training.settings import Source, TrainRecipe, with_overrides
-from crosslens.recipes.fine_tuned import fine_tuned, of_fine_tuning
+from crosslens.recipes.fine_tuned import fine_tuned, of_fine_tuning, with_absolute_data
 from crosslens.recipes.small_bert import absolute_texts, language_files, small_bert
 from crosslens.run.transfer.settings import Transfer
 
@@ -170,9 +169,8 @@ def _check_owned(owned: Sequence[str], shape: EncoderConfig) -> None:
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute files, for another run wherever it stands."""
-    data = {"data": absolute(settings["data"])} if "data" in settings else {}
     texts = {name: absolute_texts(mine) for name, mine in _texts(settings).items()}
-    return {**settings, **data, **texts}
+    return {**with_absolute_data(settings), **texts}
 
 
 def _texts(settings: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:

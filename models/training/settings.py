@@ -526,9 +526,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         or not isinstance(value, hint)
         or (isinstance(value, bool) and hint is not bool)
     ):
-        refuse(
-            where, getattr(hint, "__name__", str(hint)), shown(value), "give a value of this type"
-        )
+        expected = "a list" if origin is Sequence else getattr(hint, "__name__", str(hint))
+        refuse(where, expected, shown(value), "give a value of this type")
     return value
 
 

@@ -208,6 +208,7 @@ def _more(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
     """How the differences to the control differ between the first study and each other one: whether
     an anchor, or a part, is worth more in one pair than in another."""
     first, *others = runs
+    others = [pair for pair in others if _control_of(runs[pair]) == _control_of(runs[first])]
     rows = []
     for name in names:
         for measure in ("subwords", "sentences"):
@@ -223,7 +224,19 @@ def _more(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
         "both (Zou & Donner 2008), as of pairs whose trainings are independent: one that holds 0 leaves open whether a "
         "condition is worth more in one pair than in the other."
     )
+    n = sum(cell != "–" for row in rows for cell in row[2:])
+    if n > 1:
+        about += (
+            f" {n} comparisons: of 20 where there is no difference, one is expected to hold no 0."
+        )
     return table(about, ["Condition", "By", *map(text, others)], rows)
+
+
+def _control_of(run: StudyFolder) -> tuple[str, str]:
+    """The control of a study, and which system of the paper it is: of a copy and of a natural pair one
+    name may be of two."""
+    name = run.told["control"]
+    return name, run.told["published"].get(name, "")
 
 
 def _less_control(run: StudyFolder, name: str, measure: str) -> tuple[float, float, float] | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from crosslens.report.folders.transfer import load_transfer
 from crosslens.report.parts.layout import section
-from crosslens.report.parts.wording import paragraph, text
+from crosslens.report.parts.wording import join, language, paragraph, text
 from crosslens.report.sections.transfer_task import transfer_table
 from crosslens.score import QUANTITIES
 
@@ -22,10 +22,16 @@ def fine_tuned_section(folder: Path, title: str) -> str:
     if not (place / "scores.jsonl").is_file():
         return ""
     run = load_transfer(place)
-    told = "Fine-tuned in the source language, and tested in every language; transfer/report.html has more."
+    asked = run.section("settings")
+    train, test = (_languages(asked.get(name)) for name in ("train", "test"))
+    told = f"Fine-tuned on {train}, and tested in {test}. All of it: crosslens report {place}"
     parts = [
         paragraph(text(f"{run.title(task)}: {QUANTITIES[quantity].label}."))
         + transfer_table(run, task)
         for task, (quantity, _) in run.main.items()
     ]
     return section("fine-tuned", title, paragraph(text(told)), *parts)
+
+
+def _languages(codes: object) -> str:
+    return join([language(str(code)) for code in codes]) if isinstance(codes, list) else "?"

@@ -143,6 +143,9 @@ def run_clwe(
                 held.enter_context(run.open())
                 if not finished:
                     _make_vectors(clwe, folder)
+        with world.together():
+            if world.first and "tasks" in given["settings"]:  # they may be asked for afterwards
+                run.note(asked=given)
         if finished:
             return folder
         train(clwe.bert, folder / "bert", resume=True, device=device, parallel=parallel)

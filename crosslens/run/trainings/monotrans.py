@@ -95,6 +95,9 @@ def run_monotrans(
                 held.enter_context(run.open())
                 if not finished and not (folder / "step-1").exists():
                     _check_texts(recipes, folder / "texts")
+        with world.together():
+            if world.first and "tasks" in given["settings"]:  # they may be asked for afterwards
+                run.note(asked=given)
         if finished:
             return folder
         given_up = dict[str, str]()

@@ -4,6 +4,7 @@ each training has learnt its languages."""
 import contextlib
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,8 @@ def fine_tuned_told(folder: Path, step: str) -> list[Any]:
     """
     place = folder / FINE_TUNED
     if not (place / "scores.jsonl").is_file():
-        return [f"{step}: crosslens train {folder} tasks=TASK data=DATA --resume --out {folder}"]
+        named = shlex.quote(str(folder))
+        return [f"{step}: crosslens train {named} tasks=TASK data=DATA --resume --out {named}"]
     from crosslens.run.transfer.summary import tables
 
     told: list[Any] = [f"{step}, in {place}"]

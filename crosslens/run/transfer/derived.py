@@ -27,6 +27,7 @@ from crosslens.run.transfer.splits import Reading, Split
 
 __all__ = [
     "Reading",
+    "check_plain",
     "check_tasks",
     "originals",
     "reading_splits",
@@ -57,7 +58,7 @@ def readings_of(transfer: Transfer, encoder: str, folder: Path) -> dict[str, Rea
         told = None if given is None else DerivedLanguage.parse(given)
         how = known.get(language, told)
         if how is None:
-            _check_plain(language, encoder, own)
+            check_plain(language, encoder, own)
             continue
         if told is not None and (told.of, told.by) != (how.of, how.by):
             remedy = "leave it out, or name another encoder"
@@ -72,7 +73,7 @@ def readings_of(transfer: Transfer, encoder: str, folder: Path) -> dict[str, Rea
     return found
 
 
-def _check_plain(language: str, encoder: str, own: Sequence[str]) -> None:
+def check_plain(language: str, encoder: str, own: Sequence[str]) -> None:
     """Refuse a language that must be derived, of which nobody says how."""
     of, *more = re.split("[-_]", language)
     if (more and language in own and of in own) or _PRIVATE.search(language):

@@ -27,6 +27,7 @@ from crosslens.run.encoder_names import encoder_names
 from crosslens.run.engine import Run, versions
 from crosslens.run.transfer.data import TaskData, languages_by_task, transfer_data
 from crosslens.run.transfer.derived import (
+    check_plain,
     check_tasks,
     originals,
     reading_splits,
@@ -159,8 +160,9 @@ def checked_settings(transfer: Transfer, shared: SharedData | None = None) -> di
     return _settings(transfer, data, systems, presets)
 
 
-def check_ahead(transfer: Transfer, shape: EncoderConfig) -> None:
-    """Refuse what :func:`run_transfer` would refuse, before its encoder, of this shape, is trained.
+def check_ahead(transfer: Transfer, shape: EncoderConfig, languages: Sequence[str]) -> None:
+    """Refuse what :func:`run_transfer` would refuse, before its encoder is trained: one of this shape,
+    with parts for each of these languages.
 
     Raises
     ------
@@ -170,7 +172,17 @@ def check_ahead(transfer: Transfer, shape: EncoderConfig) -> None:
         expected = f"numbers of layers, at most {shape.layers}"
         refuse("--freeze", expected, str(most), "choose fewer; 0 freezes the embeddings alone")
     check_room(transfer.tasks, shape, "encoder.max_positions", "train it with 512, say")
-    _read(transfer, SharedData(), ())
+    for language in (*transfer.train, *transfer.test):
+        check_plain(language, "model", languages)
+    _, tasks, _ = _read(transfer, SharedData(), ())
+    for task in tasks.values():
+        splits = {"--train": (*task.train, *task.dev), "--test": task.tests.values()}
+        for option, every in splits.items():
+            for language in dict.fromkeys(one.language for one in every):
+                if language not in languages:
+                    expected = f"languages that the model has ({', '.join(languages)})"
+                    remedy = "train it with this one, called by its ISO 639-3 code, or leave it out"
+                    refuse(option, expected, language, remedy)
 
 
 def check_room(tasks: Sequence[str], shape: EncoderConfig, what: str, remedy: str) -> None:

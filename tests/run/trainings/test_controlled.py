@@ -938,7 +938,8 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
 def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
     lines = [f"{n} zzo {'mmo ' * (n % 9)}" for n in range(3000)]
     kept = study_texts(controlled_study("conneau-sharing", natural), natural)
-    (tmp_path / "other").write_text("\n".join([kept["kept-pair"][0], *lines]))
+    same = [kept["kept-pair"][0], kept["training-pair"][0]]
+    (tmp_path / "other").write_text("\n".join([*same, *lines]))
     told = {**natural, "other": str(tmp_path / "other")}
     study = controlled_study("conneau-sharing", told)
     assert list(study.conditions) == [*SYSTEMS, "extra", "other-source"]
@@ -950,13 +951,21 @@ def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
     assert dataclasses.replace(extra, anchors=default.anchors) == default
     assert extra.anchors.dictionary == "dictionary" and not default.anchors.dictionary
     assert dataclasses.replace(apart, sources=default.sources) == default
-    (source,) = apart.sources
-    assert source.texts == {"eng": "training", "nld": "training-other"}
+    assert [s.texts for s in apart.sources] == [{"eng": "training"}, {"nld": "training-other"}]
     texts = study_texts(study, told)
     other = texts["training-other"]
-    assert {*other} <= {line.strip() for line in lines}  # a kept sentence is not among them
+    assert {*other} <= {line.strip() for line in lines}  # no kept sentence, and none of pair's
     sizes = [sum(map(len, texts[name])) for name in ("training-other", "training-pair")]
     assert 0 <= sizes[1] - sizes[0] < 60 and other == study_texts(study, told)["training-other"]
+    place = tmp_path / "text"
+    place.mkdir()
+    for name in ("training", "training-other"):
+        (place / f"{name}.txt").write_text("".join(f"{line}\n" for line in texts[name]))
+    recipe = run_module.placed(dataclasses.replace(apart, steps=2), 0, place)
+    train(recipe, tmp_path / "trained", settings={}, device="cpu")  # it can be trained
+    (tmp_path / "other").write_text("\n".join(lines[:20]))
+    with pytest.raises(InputError, match="other: expected other lines than those of pair, of"):
+        study_texts(study, told)
 
 
 @pytest.mark.parametrize(

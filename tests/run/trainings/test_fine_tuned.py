@@ -2,6 +2,8 @@
 page."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +15,6 @@ from typed import typed
 import crosslens as cl
 from crosslens.errors import InputError, TrainingError
 from crosslens.models.finetuning import finetune
-from crosslens.models.saved.native import load_model
 from crosslens.recipes.monotrans import NOISE, VARIANTS, last_steps
 from crosslens.report import write_report
 
@@ -26,7 +27,7 @@ def texts(tmp_path_factory):
     """Texts of two languages, and pairs in both. Not to be written to."""
     folder = tmp_path_factory.mktemp("texts")
     asked = write_texts(folder)
-    for code, lines in (("en", "dog house"), ("nl", "hond huis")):
+    for code, lines in (("en", "dog house"), ("nl", "hond huis"), ("de", "Hund Haus")):
         (folder / "data" / "xnli").mkdir(parents=True, exist_ok=True)
         one, other = lines.split()
         for split, n in (("train", 12), ("dev", 4), ("test", 8)):
@@ -76,19 +77,49 @@ def test_noise_comes_with_the_variant_unless_it_is_given(texts):
     assert last_steps(asked_of(texts, **{"transfer.noise": "standard-normal"})).noise == 1.0
     assert last_steps(asked_of(texts, **{"transfer.noise": 0})).noise == 0.0
     assert last_steps(texts["monotrans"]) is None
+    assert last_steps(asked_of(texts, **{"transfer.features": "transformer"})).noise is None
+
+
+def test_what_the_training_is_asked_holds_for_the_last_steps_too(texts):
+    told = last_steps(asked_of(texts, seed=3, precision="bfloat16"))
+    assert (told.seed, told.precision) == (3, "bfloat16")
+    told = last_steps(asked_of(texts, seed=3, **{"transfer.seed": 5, "transfer.freeze": "-1,0"}))
+    assert told.seed == 5 and list(told.freeze) == [-1, 0]
+    texts = {**texts["monotrans"], "target": "nld:n.txt,eng-x:e.txt"}
+    told = last_steps({**texts, "tasks": ["upos"], "data": Path("data")})
+    assert list(told.test) == ["eng", "nld"] and list(told.tasks) == ["upos"]
+    assert told.data == "data"  # none for a language that is learnt again
+
+
+def test_languages_by_other_codes_than_the_datas_are_refused(texts, tmp_path):
+    asked = asked_of(texts)
+    names = {
+        name: asked[name].replace("eng:", "en:").replace("nld:", "nl:")
+        for name in ("source", "target")
+    }
+    with pytest.raises(InputError, match=r"transfer.train: .* has \(en, nl\), got eng"):
+        cl.train("monotrans", tmp_path / "run", settings={**asked, **names}, device="cpu")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"data": None}, "data: expected tasks to fine-tune on"),
-        ({"tasks": None}, "tasks: expected tasks to fine-tune on"),
+        ({"data": None}, "data: expected the folder with the tasks' data, got none"),
+        ({"tasks": None}, "tasks: expected tasks to fine-tune on, by commas, got none"),
         ({"tasks": "xnil"}, "tasks: expected tasks that can be fine-tuned"),
         ({"transfer.test": "eng,swh"}, "expected a language of the data .*, got swh"),
         ({"transfer.seeds": 0}, "transfer.seeds: expected 1 or more, got 0"),
         ({"transfer.seed": "x"}, "transfer.seed: expected int, got 'x'"),
-        ({"transfer.freeze": [7]}, "transfer.freeze: expected numbers of layers, at most 2, got 7"),
-        ({"transfer.device": "cpu"}, "transfer.device: expected settings that are open here"),
+        ({"transfer.freeze": 7}, "transfer.freeze: expected numbers of layers, at most 2, got 7"),
+        ({"transfer.freeze": "0,7"}, "transfer.freeze: expected numbers of layers, at most 2"),
+        ({"transfer.freeze": "x"}, r"transfer.freeze\[0\]: expected int, got 'x'"),
+        ({"transfer.epochs": 0}, "transfer.epochs: expected a whole number from 1"),
+        ({"transfer.device": "cpu"}, "transfer.device: expected none, got 'cpu'; give --device"),
+        ({"transfer.keep": True}, "transfer.keep: expected none, got True"),
+        ({"transfer.test": "all"}, "transfer.test: expected languages that the model has .*deu"),
+        ({"transfer.train": "deu"}, r"transfer.train: .* has \(eng, nld\), got deu"),
+        ({"transfer.test": "eng,eng-x"}, "eng-x: expected how this language is derived"),
         ({"transfer.sedes": 2}, "transfer.sedes: expected a setting of Transfer"),
         ({"tasks": "xquad"}, "encoder.max_positions: expected encoders that read 128 subwords"),
         ({"transfer.preset": "best"}, "transfer.preset: expected one of default, wu_dredze"),
@@ -140,9 +171,16 @@ def test_a_finished_run_is_fine_tuned_afterwards(texts, tmp_path, capsys):
     assert f"Steps 3 and 4, in {out}/transfer" in told and "eng → nld" in told
     assert f"Report: {out}/transfer/report.html" in told
     assert (tmp_path / "run" / "model" / "model.safetensors").read_bytes() == model
+    other = [one.replace("tasks=xnli", "tasks=paws_x") for one in line]
+    assert typed(f"train {out}", *other, "--resume", "--device", "cpu", "--out", out) == 2
+    assert f"tasks: expected those of {out}/transfer: xnli, got paws_x" in capsys.readouterr().err
+    shutil.rmtree(
+        tmp_path / "run" / "transfer"
+    )  # as if it had been stopped: the run knows its tasks
     assert typed(f"train {out} --resume --json --device cpu", "--out", out) == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"perplexity", "accuracy"} <= {score["quantity"] for score in scores}
+    assert (tmp_path / "run" / "transfer" / "scores.jsonl").exists()
 
 
 def test_a_run_without_tasks_says_how_to_go_on(texts, tmp_path, capsys):
@@ -155,22 +193,37 @@ def test_a_run_without_tasks_says_how_to_go_on(texts, tmp_path, capsys):
 
 def test_the_page_has_what_came_of_the_last_steps(finished):
     page = write_report(finished).read_text()
-    assert "Steps 3 and 4" in page and "transfer/report.html has more" in page
+    assert (
+        "Steps 3 and 4" in page and "Fine-tuned on English, and tested in English and Dutch" in page
+    )
     score = cl.Run(finished / "transfer").scores.where(
         part="test", condition=None, target="nld", quantity="accuracy"
     )[0]
     assert f"{score.value:.3f}".lstrip("0") in page.partition("Steps 3 and 4</h2>")[2]
 
 
-def test_clwe_is_fine_tuned_under_embeddings_that_stand_still(texts, tmp_path):
-    asked = asked_of(texts, "clwe", **{"transfer.keep": False, "transfer.seeds": 1})
+def test_clwe_is_fine_tuned_under_embeddings_that_stand_still(texts, tmp_path, monkeypatch):
+    asked, real, seen = asked_of(texts, "clwe", **{"transfer.seeds": 1}), finetune.fine_tune, []
+
+    def watched(*given, **named):
+        tuned = real(*given, **named)
+        state = tuned.model.encoder.model.encoder.state_dict()
+        seen.append({name: value.clone() for name, value in state.items()})
+        return tuned
+
+    monkeypatch.setattr(finetune, "fine_tune", watched)
     cl.train("clwe", tmp_path / "run", settings=asked, device="cpu")
     scores = cl.Run(tmp_path / "run" / "transfer").scores
     assert {s.target for s in scores.where(part="test", condition=None)} == {"eng", "nld"}
-    model, _ = load_model(tmp_path / "run" / "model")
-    token = {n: p for n, p in model.named_parameters() if "encoder.token" in n}
     kept = load_file(tmp_path / "run" / "model" / "model.safetensors")
-    assert all(torch.equal(kept[name], value) for name, value in token.items())
+    assert len(seen) > 1  # a fine-tuning, and its control
+    token = {name: value for name, value in seen[0].items() if name.startswith("token.")}
+    still = {name for name, value in token.items() if torch.equal(value, kept[f"encoder.{name}"])}
+    assert still == {*token} and any("own_eng" in name for name in token)
+    moved = [
+        name for name, value in seen[0].items() if not torch.equal(value, kept[f"encoder.{name}"])
+    ]
+    assert moved  # the body
     page = write_report(tmp_path / "run").read_text()
     assert "Fine-tuned" in page
 
@@ -180,7 +233,7 @@ def test_a_dry_run_takes_the_settings_of_the_last_steps(texts, capsys):
     asked = [one.replace("False", "false") for one in asked]
     assert typed("train monotrans --dry-run", *asked) == 0
     said = capsys.readouterr().out
-    assert "step-2/nld" in said and "tasks = 'xnli'" in said and f"noise = {NOISE}" in said
+    assert "step-2/nld" in said and "tasks = 'xnli'" in said and f"transfer.noise = {NOISE}" in said
     asked.append("transfer.test=eng,swh")
     assert typed("train monotrans --dry-run", *asked) == 2
     assert "got swh" in capsys.readouterr().err
