@@ -54,12 +54,12 @@ RECIPES = {
     ),
     "monotrans": (
         "an encoder of one language, and others learnt under its body (crosslens train monotrans "
-        "source=eng:eng.txt target=fra:fra.txt; with tasks=upos data=DATA fine-tuned and tested, too)"
+        "source=eng:eng.txt target=fra:fra.txt; with tasks=TASKS data=DATA fine-tuned and tested, too)"
     ),
     "clwe": (
         "an encoder of one language over mapped embeddings of subwords that stand still, and others "
         "read through theirs (crosslens train clwe source=eng:eng.txt target=fra:fra.txt; with "
-        "tasks=upos data=DATA fine-tuned and tested, too)"
+        "tasks=TASKS data=DATA fine-tuned and tested, too)"
     ),
     "joint-pair": (
         "an encoder of two languages at once, to stand beside MonoTrans (crosslens train "

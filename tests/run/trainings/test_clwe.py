@@ -346,7 +346,7 @@ def test_it_is_asked_on_the_command_line_and_again_from_its_run(
     assert "seeds = 'identical'" in said and "embedding_size = 12" in said
     assert typed("train", "clwe", *given, "--out", str(tmp_path / "run"), "--quiet") == 0
     said = capsys.readouterr().out
-    assert "spelt alike" in said and "crosslens transfer" in said
+    assert "spelt alike" in said and "tasks=TASK data=DATA" in said
     assert training_recipes(tmp_path / "run", {"steps": 3})["bert"].steps == 3
     monkeypatch.chdir(tmp_path)
     assert typed("train", "run", "--out", "run", "--resume", "--quiet") == 0  # nothing is done

@@ -571,7 +571,7 @@ def test_it_is_asked_on_the_command_line_and_again_from_its_run(
     assert "# step-1" in said and "# step-2/nld" in said
     assert typed(*line, "--out", str(tmp_path / "run"), "--quiet") == 0
     said = capsys.readouterr().out
-    assert "nld, step-2/nld" in said and "crosslens transfer" in said
+    assert "nld, step-2/nld" in said and "tasks=TASK data=DATA" in said
     asked = json.loads((tmp_path / "run" / "config.json").read_text())["asked"]["settings"]
     assert asked["target"] == f"nld:{texts}/nld.txt" and asked["steps"] == 2
     again = training_recipes(tmp_path / "run", {"steps": 3})
