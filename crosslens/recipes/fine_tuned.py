@@ -133,7 +133,8 @@ def with_absolute_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_absolute_data({"data": "/no/such", "tasks": "upos"})
     {'data': '/no/such', 'tasks': 'upos'}
     """
-    return {**settings, **({"data": absolute(settings["data"])} if "data" in settings else {})}
+    data = {"data": absolute(str(settings["data"]))} if "data" in settings else {}
+    return {**settings, **data}
 
 
 def check_begun(told: Transfer, place: Path) -> None:
