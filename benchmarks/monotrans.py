@@ -11,7 +11,7 @@ dropout .1), which take turns, a step each; the first round is not counted:
     adapters     the same with adapters of 64 units in every layer
 
 A step is forward, backward, clipping and LAMB on a prepared batch: two rows of 512 tokens, 15 % of which
-are predicted. Ratios are medians over rounds, of the processor's seconds, which other work on the machine
+are predicted. Freed memory is kept, as in training. Ratios are medians over rounds, of the processor's seconds, which other work on the machine
 changes less than those of the wall. The last line is one JSON object.
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from crosslens.models.machine.memory import freed_memory_kept
 from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
 from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import add_adapters, freeze_all_but, plug_in
@@ -102,12 +103,13 @@ def main() -> None:
         name: build_optimiser(model, settings) for name, (_, model) in contestants.items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(rounds + 1):
-        for name, (language, model) in contestants.items():
-            began = time.process_time()
-            step(model, optimisers[name], data, language)
-            if turn:
-                seconds[name].append(time.process_time() - began)
+    with freed_memory_kept(torch.device("cpu")):  # as in training
+        for turn in range(rounds + 1):
+            for name, (language, model) in contestants.items():
+                began = time.process_time()
+                step(model, optimisers[name], data, language)
+                if turn:
+                    seconds[name].append(time.process_time() - began)
     load = Load.of_token(length, RATE)
     work = {n: step_flops(model, {language: load}) for n, (language, model) in contestants.items()}
     print(f"{'':10} CPU s a step  ratio to full  of operations")
