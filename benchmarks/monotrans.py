@@ -11,8 +11,8 @@ dropout .1), which take turns, a step each; the first round is not counted:
     adapters     the same with adapters of 64 units in every layer
 
 A step is forward, backward, clipping and LAMB on a prepared batch: two rows of 512 tokens, 15 % of which
-are predicted. Freed memory is kept, as in training. Ratios are medians over rounds, of the processor's seconds, which other work on the machine
-changes less than those of the wall. The last line is one JSON object.
+are predicted. Freed memory is kept, as in training. Ratios are medians over rounds, of the processor's
+seconds, which other work on the machine changes less than those of the wall. The last line is one JSON object.
 """
 
 import argparse
