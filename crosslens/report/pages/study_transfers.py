@@ -16,13 +16,15 @@ from crosslens.report.folders.study_transfer import (
     points,
 )
 from crosslens.report.pages.study_transfer import share_cell, with_minus
-from crosslens.report.parts.drawing import Axis, plain_style
+from crosslens.report.parts.drawing import Axis, plain_style, series_style
+from crosslens.report.parts.intervals import interval_panel
 from crosslens.report.parts.layout import (
     Numbering,
     document,
     figure,
     files_table,
     headline,
+    legend,
     panel,
     section,
     settings_table,
@@ -73,7 +75,7 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
                     for note in run.notes(task)
                 ],
                 [],
-                "Fewer than four conditions have an alignment.",
+                "Fewer than four conditions have an alignment of subwords to hold this against.",
             ),
             *(
                 section(f"task-{place}", f"{task}, condition by condition", _table(runs, task))
@@ -105,6 +107,35 @@ def _pairs(runs: Mapping[str, StudyTransferFolder], task: str) -> dict[str, tupl
 
 
 def _lead(runs: Mapping[str, StudyTransferFolder], task: str, numbering: Numbering) -> str:
+    return _zero_shot(runs, task, numbering) + _against_alignment(runs, task, numbering)
+
+
+def _zero_shot(runs: Mapping[str, StudyTransferFolder], task: str, numbering: Numbering) -> str:
+    """A row for each condition, a mark for each study."""
+    there = {name: run for name, run in runs.items() if task in run.main}
+    names = list(dict.fromkeys(one for run in there.values() for one in run.names))
+    styles = {name: series_style(place) for place, name in enumerate(there)}
+    measured = QUANTITIES[next(iter(there.values())).main[task][0]].label
+    picture = interval_panel(
+        numbering.panel(),
+        f"zero-shot {task} by condition, with 95 % intervals",
+        names,
+        [
+            (styles[name], [run.mean(task, one, None) for one in names])
+            for name, run in there.items()
+        ],
+        f"{task}: {measured}",
+    )
+    about = "zero-shot on the copy, or the other language; means over trainings with 95 % intervals"
+    key = legend([(style, name) for name, style in styles.items()])
+    return figure(
+        numbering, f"What is transferred of {task}.", about, key, [panel("", "", picture)]
+    )
+
+
+def _against_alignment(
+    runs: Mapping[str, StudyTransferFolder], task: str, numbering: Numbering
+) -> str:
     pairs = _pairs(runs, task)
     if len(pairs) < _FEWEST:
         return ""

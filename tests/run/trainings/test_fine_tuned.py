@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from clwe_toy import write_texts
+from processes import command
 from safetensors.torch import load_file
 from toy_texts import write_lines
 from typed import typed
@@ -238,3 +239,16 @@ def test_a_dry_run_takes_the_settings_of_the_last_steps(texts, capsys):
     asked.append("transfer.test=eng,swh")
     assert typed("train monotrans --dry-run", *asked) == 2
     assert "got swh" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # processes that import torch
+def test_two_processes_take_all_four_steps(texts, finished, tmp_path):
+    asked = {**asked_of(texts), "transfer.checkpoints": "false"}
+    words = ["train", "monotrans", *(f"{name}={value}" for name, value in asked.items())]
+    done = command([*words, "--device", "cpu", "--out", tmp_path / "run"], processes=2)
+    assert "Steps 3 and 4, in" in done.stdout and done.stdout.count("eng → nld") == 1
+    ours, theirs = (
+        {(s.source, s.target, s.condition): s.n for s in cl.Run(folder / "transfer").scores}
+        for folder in (tmp_path / "run", finished)
+    )
+    assert ours == theirs and ("eng", "nld", None) in ours

@@ -505,6 +505,7 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
     assert "over 8 conditions of 4 studies" in page
     assert f"Spearman's {rho:.2f} [" in page and f"Pearson's {r:.2f} [" in page
     assert "−65.0" in page and "run-3: alignment" in page
+    assert "What is transferred of ner." in page and "What is lost in ner, and alignment." in page
     assert main(["report", *folders[:2], "--out", str(out)]) == 0
     page = out.read_text()
     assert "over 4 conditions of 2 studies (too few for an interval)" in page
