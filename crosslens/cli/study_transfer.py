@@ -13,7 +13,7 @@ _TRAINING = (
     *("preset", "epochs", "batch-size", "peak-rate", "head-rate", "warmup", "limit"),
     *("precision", "unseen", "random-control"),
 )
-_HANDED_ON = (*_TRAINING, "pool", "seeds", "seed", "device", "monolingual")
+_HANDED_ON = (*_TRAINING, "pool", "seeds", "seed", "device", "monolingual", "syntax")
 
 
 def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,11 @@ def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="also train encoders of the original alone, and test them on the copies (MZ)",
+    )
+    add(
+        "--syntax",
+        metavar="LANGUAGE",
+        help="of the data, the one in the order of the condition with syntax",
     )
     add_fine_tuning(parser, *_TRAINING)
     add_fine_tuning(parser, "pool", help="what the head of a task on texts reads (default: first)")

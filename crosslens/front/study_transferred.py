@@ -15,6 +15,7 @@ def study_transfer(
     out: str | Path,
     *,
     monolingual: bool = False,
+    syntax: str | None = None,
     preset: str = "default",
     epochs: int | None = None,
     batch_size: int | None = None,
@@ -43,6 +44,9 @@ def study_transfer(
         run that was stopped, and opens one that is finished.
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
         test it on each copy (MZ); ``unseen`` says what it reads of a transliterated one.
+    syntax: of a study with a condition whose copy is a text in another word order (``syntax=`` of
+        ``deshpande-compositions``), the language in the data folder whose items are in that order, as
+        ``crosslens derive --treebank`` writes them: "eng-orderfra". None leaves that condition out.
     seeds: how many fine-tunings of each training. Intervals are over trainings and test
         items.
     preset, epochs, batch_size, peak_rate, head_rate, pool, warmup: as for
@@ -77,7 +81,7 @@ def study_transfer(
         run_study_transfer,
     )
 
-    original, copy = languages_of(study)
+    original, copy = languages_of(study, syntax)
     transfer = Transfer(
         encoders=[str(study)],
         tasks=[tasks] if isinstance(tasks, str) else list(tasks),
@@ -101,5 +105,7 @@ def study_transfer(
         precision=precision,
         device=device,
     )
-    told = StudyTransfer(study=str(study), transfer=transfer, monolingual=monolingual)
+    told = StudyTransfer(
+        study=str(study), transfer=transfer, monolingual=monolingual, syntax=syntax
+    )
     return Run(run_study_transfer(told, out))

@@ -15,6 +15,7 @@ from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.probes.methods.predictors import correlation
 from crosslens.report.folders.controlled_findings import changed, welch
+from crosslens.seed_intervals import seeds_difference
 from crosslens.stats import (
     difference_interval,
     jackknife_interval,
@@ -345,5 +346,27 @@ def test_how_differences_of_few_seeds_differ_is_covered_at_least_as_often_as_it_
     for _ in range(2000):
         one, control, other, its_control = (rng.normal(0, s, 3) for s in deviations)
         _, low, high = changed(welch(one, control), welch(other, its_control))
+        held.append(low <= 0 <= high)
+    assert COVERS[0] <= np.mean(held) <= 0.995
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("gap", [0.0, 1.0])
+def test_how_differences_of_sentences_differ_is_covered_at_least_as_often_as_it_says(spread, gap):
+    """Two pairs of languages, whose sentences are other ones; in each a condition and its control, of
+    three trainings each, on the same 250 sentences. ``spread``: of trainings, and ``gap`` between
+    condition and control, in logits; the gap is the same in both pairs, so that they differ by 0."""
+    rng, of, held = np.random.default_rng(0), np.ones((3, 250)), []
+
+    def found(level, hard):
+        logits = level + rng.normal(0, spread, (3, 1)) + hard
+        return (rng.random((3, 250)) < 1 / (1 + np.exp(-logits))).astype(float), of
+
+    for _ in range(1000):
+        pairs = []
+        for _ in range(2):
+            hard = rng.normal(0, 1, (1, 250))
+            pairs.append(seeds_difference(found(gap, hard), found(0.0, hard)))
+        _, low, high = changed(*pairs)
         held.append(low <= 0 <= high)
     assert COVERS[0] <= np.mean(held) <= 0.995

@@ -222,7 +222,10 @@ class StudyTransferFolder:
                 "paper's orders are not compared. In another folder it can be run again."
             )
         for name in self.told.get("left_out", []):
-            notes.append(f"{name} is left out: its copy is a text of its own, without data.")
+            notes.append(
+                f"{name} is left out: its copy is a text of its own, and no data in its order were "
+                "named (--syntax)."
+            )
         return notes
 
 

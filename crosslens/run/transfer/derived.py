@@ -58,7 +58,8 @@ def readings_of(transfer: Transfer, encoder: str, folder: Path) -> dict[str, Rea
         told = None if given is None else DerivedLanguage.parse(given)
         how = known.get(language, told)
         if how is None:
-            check_plain(language, encoder, own)
+            if language not in transfer.items:
+                check_plain(language, encoder, own)
             continue
         if told is not None and (told.of, told.by) != (how.of, how.by):
             remedy = "leave it out, or name another encoder"

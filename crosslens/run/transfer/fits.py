@@ -394,12 +394,15 @@ def _plain_examples(split: Split, data: TaskData, longest: int | None) -> Any:
     number = {name: n for n, name in enumerate(data.classes)}
     if split.corpus is not None:
         rows = [np.array([number.get(label, -1) for label in row], int) for row in split.labels]
+        corpus = split.corpus
+        if split.original:  # the encoder is told the language that they are taken for
+            corpus = dataclasses.replace(corpus, language=split.language)
         if split.heads is None:
-            return WordExamples(split.corpus, rows)
+            return WordExamples(corpus, rows)
         tag = {name: n for n, name in enumerate(UPOS)}
-        upos = (split.corpus.annotations or {})["upos"]
+        upos = (corpus.annotations or {})["upos"]
         tags = [np.array([tag.get(name, len(UPOS)) for name in row], int) for row in upos]
-        return TreeExamples(split.corpus, split.heads, rows, tags, longest)
+        return TreeExamples(corpus, split.heads, rows, tags, longest)
     ids = [str(n) for n in range(len(split))]
     first = Corpus(split.language, list(split.texts), ids, data.task.name)
     if data.task.kind == "answer":

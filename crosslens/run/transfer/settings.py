@@ -44,6 +44,8 @@ class Transfer:
     derived: derived language -> ``ORIGINAL:TRANSFORMATIONS`` (``eng:transliteration+inversion``, with
         ``@SEED`` behind it where that is not 0), for encoders whose folder does not say it. Its items
         are the original's, their subwords transformed.
+    items: language -> the one in the data folder whose items are taken for it, where that has another
+        code: of a copy that was trained on as a text of its own, in another word order.
     unseen: what an encoder of the original alone reads in the place of a transliterated language's
         subwords: "unknown", its unknown token, or "random", new rows with random weights.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
@@ -86,6 +88,7 @@ class Transfer:
     features: str | None = None
     segment: str | None = None
     derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    items: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unseen: str = "unknown"
     freeze: Sequence[int] = (-1,)
     seeds: int = 3

@@ -9,7 +9,6 @@ from typing import Any, NotRequired, TypedDict
 from crosslens.errors import refuse
 from crosslens.files import check_shape, read_json
 from crosslens.models.training.settings import TrainRecipe, from_dict
-from crosslens.progress import say
 from crosslens.score import Score, read_scores
 
 __all__ = ["ALIGNMENT", "BySeed", "StudyModels", "as_begun", "study_models"]
@@ -42,7 +41,7 @@ class StudyModels:
     Attributes
     ----------
     told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
-    left_out: conditions whose copy is a text of its own.
+    left_out: conditions whose copy is a text of its own, where nobody says what data are in its order.
     seeds: those of which every condition is trained.
     measured: measure (``token_alignment``: P@1 of subwords without a map; ``neighbours_kept`` and
         ``contexts_kept``: how much of the order a copy keeps) to condition and seed, or None for the
@@ -60,6 +59,10 @@ class StudyModels:
         """Folder of a training's model."""
         return self.folder / condition / f"seed-{seed}" / "model"
 
+    def is_text(self, condition: str) -> bool:
+        """Whether the copy is a text of its own: the original's subwords are not transformed."""
+        return _is_text(self.recipes[condition])
+
     @property
     def languages(self) -> tuple[str, str]:
         """The original and its copy, or the two languages of a natural pair."""
@@ -67,13 +70,18 @@ class StudyModels:
         return first, second
 
 
-def study_models(folder: Path) -> StudyModels:
+def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     """What there is of a study, finished or not.
+
+    Parameters
+    ----------
+    syntax: the language whose data are in the word order of a copy that is a text of its own; None
+        leaves such conditions out.
 
     Raises
     ------
-    InputError: the folder holds no controlled study, one whose encoders have one language, or one
-        without a finished seed.
+    InputError: the folder holds no controlled study, one whose encoders have one language, one
+        without a finished seed, or ``syntax`` is given and no copy is a text of its own.
     """
     path = folder / "config.json"
     config = read_json(path, dict) if path.is_file() else {}
@@ -88,10 +96,11 @@ def study_models(folder: Path) -> StudyModels:
     if any(len(one.languages) < 2 for one in recipes.values()):
         expected, got = "a study whose encoders have two languages each", told["name"]
         refuse("study", expected, got, "crosslens transfer compares encoders of one language")
-    taken = {name: one for name, one in recipes.items() if not _is_text(one)}
+    if syntax is not None and not any(map(_is_text, recipes.values())):
+        got = f"{told['name']}, which has no condition with syntax"
+        refuse("--syntax", "a study whose copy is a text in another order", got, "leave it out")
+    taken = {name: one for name, one in recipes.items() if syntax or not _is_text(one)}
     left_out = [name for name in recipes if name not in taken]
-    for name in left_out:
-        say(f"{name} is left out: its copy is a text of its own, in which no task has data")
     numbers = [
         int(place.name.partition("-")[2])
         for name in taken

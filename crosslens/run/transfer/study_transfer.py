@@ -17,9 +17,10 @@ for BS and "monolingual" for MZ. The folder of a run:
 On a natural pair the second language stands in the place of the copy.
 """
 
+import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +69,28 @@ class StudyTransfer:
         original, ``test`` both languages.
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
         test it on each condition's copy.
+    syntax: the language in the data folder whose items are in the word order of a condition whose
+        copy is a text of its own; None leaves such conditions out.
     """
 
     study: str
     transfer: Transfer
     monolingual: bool = False
+    syntax: str | None = None
 
 
-def languages_of(study: str | Path) -> tuple[str, str]:
+def languages_of(study: str | Path, syntax: str | None = None) -> tuple[str, str]:
     """The original of a study and its copy.
+
+    Parameters
+    ----------
+    syntax: as in :class:`StudyTransfer`.
 
     Raises
     ------
     InputError: the folder holds no controlled study, or one without a finished seed.
     """
-    return study_models(Path(study)).languages
+    return study_models(Path(study), syntax).languages
 
 
 def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
@@ -94,8 +102,12 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     InputError: the folder holds no study, or data and settings are not what is needed.
     OutputError: the run's folder holds something else, or cannot be written to.
     """
-    study = as_begun(study_models(Path(told.study)), Path(out))
-    if told.monolingual and not all(one.derived for one in study.recipes.values()):
+    study = as_begun(study_models(Path(told.study), told.syntax), Path(out))
+    for name in study.left_out:
+        say(f"{name} is left out: its copy is a text of its own; --syntax names data in its order")
+    if told.monolingual and not all(
+        one.derived or study.is_text(name) for name, one in study.recipes.items()
+    ):
         expected, got = "a study of derived languages", f"{study.told['name']} of a natural pair"
         refuse("--monolingual", expected, got, "leave it out")
     data = SharedData()
@@ -143,13 +155,16 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
     }
     shared = dict(next(iter(common.values())))
     shared |= {"encoders": marks, "derived": {}, "monolingual": told.monolingual}
+    if told.syntax is not None:
+        files = [one["files"] for one in common.values()]
+        shared |= {"syntax": told.syntax, "files": dict(collections.ChainMap(*files[::-1]))}
     random = told.monolingual and told.transfer.unseen != "unknown"
     return {**shared, **({"unseen": told.transfer.unseen} if random else {})}
 
 
 def _asked(told: StudyTransfer) -> dict[str, Any]:
     given = {name: getattr(told.transfer, name) for name in _OPTIONS}
-    given |= {"study": told.study, "monolingual": told.monolingual}
+    given |= {"study": told.study, "monolingual": told.monolingual, "syntax": told.syntax}
     return asked_of(given, ["study", "data"])
 
 
@@ -159,9 +174,18 @@ def _asked(told: StudyTransfer) -> dict[str, Any]:
 def _of(told: StudyTransfer, study: StudyModels, name: str, seed: int) -> Transfer:
     """A training's transfer. One control of random weights for each condition is enough."""
     control = told.transfer.random_control and seed == study.seeds[0]
+    items = _items(told, study, {name: study.languages[1]})
+    encoders = [str(study.model(name, seed))]
     return dataclasses.replace(
-        told.transfer, encoders=[str(study.model(name, seed))], random_control=control
+        told.transfer, encoders=encoders, random_control=control, items=items
     )
+
+
+def _items(told: StudyTransfer, study: StudyModels, called: Mapping[str, str]) -> dict[str, str]:
+    """What a copy is called, for each condition whose copy is a text of its own -> the language of the
+    data that are in its order."""
+    assert told.syntax or not any(map(study.is_text, called))
+    return {code: str(told.syntax) for name, code in called.items() if study.is_text(name)}
 
 
 def _jobs(
@@ -222,6 +246,7 @@ def _monolingual(
         encoders=[str(folder / "views" / original if random else folder / "model")],
         test=[original, *derived],
         derived=derived,
+        items=_items(told, study, codes),
         in_language=False,
         random_control=False,
     )
@@ -247,13 +272,17 @@ def _alone(place: Path, seed: int) -> Path:
 
 def _codes(study: StudyModels, seed: int) -> tuple[dict[str, str], dict[str, str]]:
     """What an encoder of the original alone calls the copy of each condition, and how each such
-    language is made: conditions may have the same copy."""
+    language is made: conditions may have the same copy. The data of a text of its own are in its
+    order already, and only its subwords may be other ones."""
     original, copy = study.languages
-    derived, codes = dict[str, str](), dict[str, str]()
-    for name in study.recipes:
-        how = str(derived_languages(study.model(name, seed))[copy])
-        code = next((one for one, other in derived.items() if other == how), None)
-        codes[name] = code or f"{original}-x-{len(derived) + 1}"
+    made, derived, codes = dict[tuple[str, bool], str](), dict[str, str](), dict[str, str]()
+    for name, recipe in study.recipes.items():
+        if text := study.is_text(name):
+            disjoint = recipe.vocabulary.mode == "disjoint"
+            how = f"{original}:{'transliteration' if disjoint else 'identity'}"
+        else:
+            how = str(derived_languages(study.model(name, seed))[copy])
+        codes[name] = made.setdefault((how, text), f"{original}-x-{len(made) + 1}")
         derived[codes[name]] = how
     return codes, derived
 

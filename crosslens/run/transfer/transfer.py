@@ -236,7 +236,8 @@ def _read(
 
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
     sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
-    return {**sampled, "derived": originals({one.path: one.readings for one in systems})}
+    derived = originals({one.path: one.readings for one in systems})
+    return {**sampled, "derived": {**derived, **transfer.items}}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -306,6 +307,7 @@ def _settings(
         },
         **({} if transfer.segment is None else {"segment": transfer.segment}),
         **({"derived": derived} if derived else {}),
+        **({"items": dict(transfer.items)} if transfer.items else {}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),
