@@ -46,7 +46,8 @@ def study_transfer(
         test it on each copy (MZ); ``unseen`` says what it reads of a transliterated one.
     syntax: of a study with a condition whose copy is a text in another word order (``syntax=`` of
         ``deshpande-compositions``), the language in the data folder whose items are in that order, as
-        ``crosslens derive --treebank`` writes them: "eng-orderfra". None leaves that condition out.
+        ``crosslens derive --treebank`` writes them: "eng-orderfra". Words of all treebanks have a
+        space between any two then, as in the texts of such a study. None leaves that condition out.
     seeds: how many fine-tunings of each training. Intervals are over trainings and test
         items.
     preset, epochs, batch_size, peak_rate, head_rate, pool, warmup: as for
@@ -95,6 +96,7 @@ def study_transfer(
         head_rate=head_rate,
         pool=pool,
         warmup=warmup,
+        words_apart=syntax is not None,
         unseen=unseen,
         seeds=seeds,
         seed=seed,

@@ -111,6 +111,7 @@ def transfer_data(
     limit: int | None = None,
     seed: int = 0,
     segment: str | None = None,
+    apart: bool = False,
     derived: Mapping[str, str] | None = None,
 ) -> TaskData:
     """A task's items to train, choose and test on.
@@ -128,6 +129,7 @@ def transfer_data(
         language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
     segment: of names, the segmenter whose words are taken in its language; None for the files'.
+    apart: words of a treebank have a space between any two.
     derived: language -> the one that it is derived from, whose items are its items.
 
     Raises
@@ -143,7 +145,9 @@ def transfer_data(
     test = task.languages(data) if list(test) == ["all"] else test
     derived, found = derived or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
-        found[language] = splits_of(task, data, derived.get(language, language), segment)
+        found[language] = splits_of(
+            task, data, derived.get(language, language), segment, apart=apart
+        )
         if language in derived:
             found[language] = called(found[language], language)
     _check_once(train, found)

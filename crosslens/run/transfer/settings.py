@@ -46,6 +46,8 @@ class Transfer:
         are the original's, their subwords transformed.
     items: language -> the one in the data folder whose items are taken for it, where that has another
         code: of a copy that was trained on as a text of its own, in another word order.
+    words_apart: words with tags have a space between any two, as parsers read them and as
+        ``crosslens derive`` writes them; otherwise as the sentence has them.
     unseen: what an encoder of the original alone reads in the place of a transliterated language's
         subwords: "unknown", its unknown token, or "random", new rows with random weights.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
@@ -89,6 +91,7 @@ class Transfer:
     segment: str | None = None
     derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
     items: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    words_apart: bool = False
     unseen: str = "unknown"
     freeze: Sequence[int] = (-1,)
     seeds: int = 3

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.corpus import Corpus
+from crosslens.derive.reorderings import Identity
 from crosslens.errors import InputError, refuse
 from crosslens.languages import same_language
 from crosslens.models.saved.derived_languages import DerivedLanguage
@@ -44,7 +45,8 @@ class Reading:
     @property
     def moves(self) -> bool:
         """Whether subwords are in another order."""
-        return self.how.derivation.transformation is not None
+        made = self.how.derivation.transformation
+        return made is not None and not isinstance(made, Identity)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,10 +112,20 @@ class LanguageSplits:
     moved: int | None = None
 
 
-def splits_of(task: Task, data: DataFolder, language: str, segment: str | None) -> LanguageSplits:
+def splits_of(
+    task: Task,
+    data: DataFolder,
+    language: str,
+    segment: str | None = None,
+    *,
+    apart: bool = False,
+) -> LanguageSplits:
     """A task's items in a language.
 
-    ``segment``: of names, the segmenter whose words are taken in its language.
+    Parameters
+    ----------
+    segment: of names, the segmenter whose words are taken in its language.
+    apart: words of a treebank have a space between any two.
 
     Raises
     ------
@@ -127,6 +139,8 @@ def splits_of(task: Task, data: DataFolder, language: str, segment: str | None) 
         items = task.read(data, language)
     except Absent as absent:
         refuse(f"task {task.name}", f"its data in {language}", str(absent), "add the files")
+    if apart and isinstance(items, Words):
+        items = dataclasses.replace(items, splits={p: _apart(c) for p, c in items.splits.items()})
     if segment and task.spans and isinstance(items, Words) and task.label:
         if same_language(items.language, SEGMENTED[segment]):
             made = {p: resegmented(c, task.label, segment) for p, c in items.splits.items()}
@@ -163,6 +177,10 @@ def _read_texts(task: Task, items: Items) -> LanguageSplits:
     return LanguageSplits(
         items.language, {p: whole.take(rows) for p, rows in parts.items() if len(rows)}
     )
+
+
+def _apart(corpus: Corpus) -> Corpus:
+    return words_apart(corpus) if "form" in (corpus.annotations or {}) else corpus
 
 
 def _read_words(task: Task, items: Items) -> LanguageSplits:

@@ -99,7 +99,7 @@ def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     if syntax is not None and not any(map(_is_text, recipes.values())):
         got = f"{told['name']}, which has no condition with syntax"
         refuse("--syntax", "a study whose copy is a text in another order", got, "leave it out")
-    taken = {name: one for name, one in recipes.items() if syntax or not _is_text(one)}
+    taken = {name: one for name, one in recipes.items() if syntax is not None or not _is_text(one)}
     left_out = [name for name in recipes if name not in taken]
     numbers = [
         int(place.name.partition("-")[2])

@@ -9,7 +9,7 @@ BS, fine-tuned on the copy; MZ, an encoder that was trained on the original alon
 BZ is. In a score ``encoder`` names the condition, and ``condition`` is None for BZ, "in_language"
 for BS and "monolingual" for MZ. The folder of a run:
 
-    transfers/CONDITION/seed-SEED/      an ordinary run of transfer
+    transfers/CONDITION/seed-SEED/      a run of transfer
     monolingual/seed-SEED/              the training on the original alone
     transfers/monolingual-SEED/         its run of transfer
     scores.jsonl                        of each training, and their means (without a seed)
@@ -28,11 +28,13 @@ from crosslens.asked import asked_of
 from crosslens.errors import refuse
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import TrainRecipe
+from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.controlled import placed
 from crosslens.run.transfer.fits import IN_LANGUAGE
 from crosslens.run.transfer.predictors import correlation_score
+from crosslens.run.transfer.reordered import check_reordered
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
 from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun, study_models
@@ -144,6 +146,10 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
     for one in study.recipes.values():
         remedy = "train it with encoder.max_positions=512, say"
         check_room(told.transfer.tasks, one.encoder, "study", remedy)
+    if told.syntax is not None:
+        folder, original = DataFolder(told.transfer.data), study.languages[0]
+        sampled = {name: getattr(told.transfer, name) for name in ("limit", "seed")}
+        check_reordered(told.transfer.tasks, folder, original, told.syntax, apart=True, **sampled)
     common = {
         name: checked_settings(_of(told, study, name, study.seeds[0]), data)
         for name in study.recipes
@@ -184,7 +190,6 @@ def _of(told: StudyTransfer, study: StudyModels, name: str, seed: int) -> Transf
 def _items(told: StudyTransfer, study: StudyModels, called: Mapping[str, str]) -> dict[str, str]:
     """What a copy is called, for each condition whose copy is a text of its own -> the language of the
     data that are in its order."""
-    assert told.syntax or not any(map(study.is_text, called))
     return {code: str(told.syntax) for name, code in called.items() if study.is_text(name)}
 
 

@@ -237,11 +237,13 @@ def _read(
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
     sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
     derived = originals({one.path: one.readings for one in systems})
-    return {**sampled, "derived": {**derived, **transfer.items}}
+    derived |= transfer.items
+    return {**sampled, "apart": transfer.words_apart, "derived": derived}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
     told = {**vars(transfer), "freeze": ",".join(map(str, transfer.freeze))}
+    told["words_apart"] = transfer.words_apart or None
     return asked_of(told, ["encoders", "data"])
 
 
@@ -308,6 +310,7 @@ def _settings(
         **({} if transfer.segment is None else {"segment": transfer.segment}),
         **({"derived": derived} if derived else {}),
         **({"items": dict(transfer.items)} if transfer.items else {}),
+        **({"words_apart": True} if transfer.words_apart else {}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),

@@ -3,7 +3,6 @@ of the original alone, beside the same runs asked for one by one."""
 
 import dataclasses
 import html
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -22,8 +21,6 @@ from crosslens.front.study_transferred import study_transfer
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import resolve
 from crosslens.outcomes import read_outcomes, sums_by_group
-from crosslens.recipes.controlled import controlled_study
-from crosslens.recipes.controlled_texts import study_texts
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import (
     load_study_transfer,
@@ -31,7 +28,6 @@ from crosslens.report.folders.study_transfer import (
     printed_less,
     summary,
 )
-from crosslens.run.trainings.controlled import run_controlled
 from crosslens.run.transfer import study_transfer as run_module
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import unread_told
@@ -440,90 +436,6 @@ def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp
                    if (s.encoder, s.seed, s.condition) == (name, 0, "unaligned")]  # fmt: skip
         assert value == mine
     assert {s.seed for s in ours.scores} == {None, 0}
-
-
-@pytest.fixture(scope="module")
-def reordered(data, tmp_path_factory, few_kept):
-    """A study with syntax, of one seed, and data in its order beside English ones: turned round."""
-    place = tmp_path_factory.mktemp("reordered")
-    shutil.copytree(data, place / "data")
-    for file in (data / "ner").glob("en_ewt-*.iob2"):
-        blocks = [block.split("\n") for block in file.read_text().strip().split("\n\n")]
-        turned = [*itertools.chain(*([*block[::-1], ""] for block in blocks))]
-        name = file.name.replace("en_", "eng-orderfra_")
-        write(place / "data" / "ner" / name, [line.replace("\tI-", "\tB-") for line in turned])
-    lines = sentences(400)
-    (place / "eng.txt").write_text("".join(f"{line}\n" for line in lines))
-    orders = (" ".join(line.split()[::-1]) for line in lines)
-    (place / "syntax.txt").write_text("".join(f"{line}\n" for line in orders))
-    settings = {**SMALL, "data": str(place / "eng.txt"), "syntax": str(place / "syntax.txt")}
-    told = controlled_study("deshpande-compositions", settings)
-    conditions = {name: told.conditions[name] for name in (NAMES[0], "transliteration-syntax")}
-    told = dataclasses.replace(told, conditions=conditions)
-    run_controlled(told, study_texts(told, settings), place / "run", seeds=1)
-    return place
-
-
-def test_a_text_of_its_own_is_tested_on_data_in_its_order(reordered, tmp_path):
-    study, data, name = reordered / "run", reordered / "data", "transliteration-syntax"
-    told = {"random_control": False, "monolingual": True, **TINY}
-    run = study_transfer(study, "ner", data, tmp_path / "run", syntax="eng-orderfra", **told)
-    transfer = Transfer(
-        encoders=[str(study / name / "seed-0" / "model")],
-        tasks=["ner"],
-        data=str(data),
-        train=["eng"],
-        test=["eng", "eng-x"],
-        items={"eng-x": "eng-orderfra"},
-        seeds=1,
-        in_language=True,
-        random_control=False,
-        checkpoints=False,
-        **TINY,
-    )
-    own = run_transfer(transfer, tmp_path / "own")
-    for condition in (None, "in_language"):
-        wanted = {"condition": condition, "target": "eng-x", "quantity": "span_f1"}
-        theirs = one(own, **wanted)
-        assert one(run.folder, **wanted, encoder=name, seed=0).value == theirs.value
-    alone = json.loads((run.folder / "transfers" / "monolingual-0" / "config.json").read_text())
-    derived = alone["settings"]["derived"].popitem()[1]
-    assert derived["eng-x-1"]["by"] == derived["eng-x-2"]["by"] == "transliteration"
-    assert alone["settings"]["items"] == {"eng-x-2": "eng-orderfra"}
-    files = json.loads((run.folder / "config.json").read_text())["settings"]["files"]
-    assert sum("eng-orderfra" in file for file in files) == 3
-    (less,) = [score for score in run.scores if score.condition == "conditions"]
-    assert less.encoder == f"{NAMES[0]} / {name}"  # the same sentences, in two orders
-    assert main(["study-transfer", "--config", str(run.folder), "--out", str(run.folder)]) == 0
-
-    left = study_transfer(study, "ner", data, tmp_path / "left", **{**told, "monolingual": False})
-    assert load_study_transfer(left.folder).notes("ner")[-1].startswith(f"{name} is left out")
-    assert name not in {score.encoder for score in left.scores}
-
-
-def test_items_of_another_language_are_read_as_the_copy_s(reordered, tmp_path):
-    """A model that knows no transformation, given a copy of the data, reads what its twin derives."""
-    model = reordered / "run" / NAMES[0] / "seed-0" / "model"
-    twin, data = tmp_path / "twin", tmp_path / "data"
-    shutil.copytree(model, twin)
-    config = json.loads((twin / "config.json").read_text())
-    del config["derived"]
-    (twin / "config.json").write_text(json.dumps(config))
-    shutil.copytree(reordered / "data", data)
-    for file in (data / "ner").glob("en_ewt-*.iob2"):
-        shutil.copy(file, file.with_name(file.name.replace("en_", "eng-same_")))
-    told = {"tasks": ["ner"], "data": str(data), "train": ["eng"], "test": ["eng-x"], "seeds": 1}
-    told |= {"random_control": False, "checkpoints": False, **TINY, "epochs": 30}
-    derives = run_transfer(Transfer(encoders=[str(model)], **told), tmp_path / "derives")
-    for code, same in (("eng-same", True), ("eng-orderfra", False)):
-        items = {"eng-x": code}
-        reads = run_transfer(Transfer(encoders=[str(twin)], items=items, **told), tmp_path / code)
-        mine, other = (
-            [(one.item_id.tolist(), one.predicted.tolist()) for one in read_outcomes(run)]
-            for run in (reads, derives)
-        )
-        assert (mine == other) == same
-        assert len({tag for _, rows in mine for row in rows for tag in row.split()}) > 1
 
 
 def test_data_in_another_order_are_for_a_study_that_has_one(study, data, tmp_path):

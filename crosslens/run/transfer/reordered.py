@@ -1,0 +1,77 @@
+"""Whether a language's items are those of another one in another order of words, as a condition with
+syntax is tested on: sentence by sentence the same words with the same labels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crosslens.errors import InputError, quote, refuse
+from crosslens.languages import same_language
+from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.run.transfer.data import TaskData, transfer_data
+from crosslens.run.transfer.splits import Split
+
+__all__ = ["check_reordered"]
+
+_REMEDY = "put every split in that order: crosslens derive --treebank … --order-of …"
+
+
+def check_reordered(
+    tasks: Sequence[str], data: DataFolder, original: str, syntax: str, **told: Any
+) -> None:
+    """Refuse a language whose items are not the original's in another order of words.
+
+    Parameters
+    ----------
+    tasks: of the catalogue. data: the folder that has both languages.
+    original, syntax: the two languages.
+    told: as :func:`crosslens.run.transfer.data.transfer_data` has it.
+
+    Raises
+    ------
+    InputError: it has no data of a task, or others.
+    """
+    if same_language(original, syntax):
+        expected = f"a language whose data are those of {original} in another order"
+        refuse("--syntax", expected, quote(syntax), f"name it: {original}-orderfra, say")
+    for name in tasks:
+        first = transfer_data(name, data, [original], [original], **told)
+        try:
+            second = transfer_data(name, data, [syntax], [syntax], **told)
+        except InputError as error:
+            expected = f"a language with data of task {name}"
+            refuse("--syntax", expected, f"{quote(syntax)} ({error})", _REMEDY)
+        sides = zip(_parts(first), _parts(second), strict=True)
+        for part, (one, other) in zip(("train", "dev", "test"), sides, strict=True):
+            if difference := _differ(one, other):
+                expected = f"the items of {original} in another order of words"
+                got = f"{syntax}, {part} of task {name}: {difference}"
+                refuse("--syntax", expected, got, _REMEDY)
+
+
+def _parts(data: TaskData) -> list[Split]:
+    return [data.train[0], data.dev[0], next(iter(data.tests.values()))]
+
+
+def _differ(one: Split, other: Split) -> str:
+    """What differs in more than the order of words; "" where nothing does."""
+    if len(one) != len(other):
+        return f"{len(other):,} items, where there are {len(one):,}"
+    pairs = zip(_content(one), _content(other), strict=True)
+    for number, (text, (mine, theirs)) in enumerate(zip(other.texts, pairs, strict=True), 1):
+        if mine != theirs:
+            return f"item {number} ({quote(text)}) is another one"
+    return ""
+
+
+def _content(split: Split) -> list[Any]:
+    """What items are but for the order of their words: labels, and of words with labels both."""
+    if split.corpus is None:
+        return list(split.labels)
+    rows = zip(split.corpus.sentences, split.corpus.words or (), split.labels, strict=True)
+    return [
+        sorted(
+            (sentence[start:end], label.rpartition("-")[2])  # names may be torn apart
+            for (start, end), label in zip(spans, labels, strict=True)
+        )
+        for sentence, spans, labels in rows
+    ]
