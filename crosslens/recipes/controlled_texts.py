@@ -1,7 +1,7 @@
 """The texts of a controlled study, from the files that a user names."""
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,9 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     for name, others in beside.items():
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
-    chosen = _candidates(lines, beside) if beside else None
-    kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data")
+    count = _words if "syntax" in beside else _between_spaces
+    chosen = _candidates(lines, beside, count) if beside else None
+    kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data", count)
     rest = _unseen(kept, rest, [lines, *beside.values()])
     texts = {
         f"{part}{side}": [mine[i] for i in rows]
@@ -90,20 +91,31 @@ def _as_much(lines: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> 
     return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]))
 
 
-def _candidates(lines: Sequence[str], beside: Mapping[str, Sequence[str]]) -> list[bool]:
+def _between_spaces(line: str) -> int:
+    return len(line.split())
+
+
+def _words(line: str) -> int:
+    """The same without marks, which stand apart in texts that a parser has read: as many words as the
+    line had before."""
+    return sum(any(letter.isalnum() for letter in word) for word in line.split())
+
+
+def _candidates(
+    lines: Sequence[str], beside: Mapping[str, Sequence[str]], count: Callable[[str], int]
+) -> list[bool]:
     """Which lines may be kept: those whose other sides are short as well, and in other words where
     they are to be."""
     return [
-        not any(_is_long(others[i]) for others in beside.values())
+        not any(_is_long(others[i], count) for others in beside.values())
         and not ("paraphrase" in beside and beside["paraphrase"][i] == line)
         for i, line in enumerate(lines)
     ]
 
 
-def _is_long(side: str) -> bool:
-    words = side.split()
-    unspaced = max(map(len, words), default=0) > _LETTERS
-    return len(words) > _LONGEST or unspaced
+def _is_long(side: str, count: Callable[[str], int]) -> bool:
+    unspaced = max(map(len, side.split()), default=0) > _LETTERS
+    return count(side) > _LONGEST or unspaced
 
 
 def _unseen(kept: Sequence[int], rest: Sequence[int], sides: Sequence[Sequence[str]]) -> list[int]:

@@ -16,7 +16,7 @@ The folder of a run:
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -153,6 +153,7 @@ def split_rows(
     words: tuple[int, int] = _WORDS,
     may: Sequence[bool] | None = None,
     what: str = "text",
+    count: Callable[[str], int] = lambda line: len(line.split()),
 ) -> tuple[list[int], list[int]]:
     """Which lines are kept for the end and which are for training: the first of equal ones.
 
@@ -161,6 +162,7 @@ def split_rows(
     words: the fewest and the most words of a line that is kept.
     may: for each line whether it may be kept; None where all may.
     what: what the user calls the text.
+    count: how many words a line has.
 
     Raises
     ------
@@ -169,13 +171,11 @@ def split_rows(
     first = {line: i for i, line in reversed(list(enumerate(lines))) if line}
     different = sorted(first.values())
     fit = [
-        i
-        for i in different
-        if words[0] <= len(lines[i].split()) <= words[1] and (may is None or may[i])
+        i for i in different if words[0] <= count(lines[i]) <= words[1] and (may is None or may[i])
     ]
     if len(fit) < 2 * _KEPT:
         least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
-        least += "" if may is None else ", short on their other sides, and there in other words"
+        least += "" if may is None else ", short on their other sides (a paraphrase in other words)"
         refuse(what, least, str(len(fit)), "give more text, a sentence per line")
     chosen = set(
         np.random.default_rng([seed, 0xE3]).choice(len(fit), _KEPT, replace=False).tolist()
