@@ -113,6 +113,18 @@ def test_every_study_has_conditions_that_can_be_trained(name, settings):
     run_module._check_texts(study, texts, 3)
 
 
+def test_marks_that_a_parser_sets_apart_are_no_words(tmp_path):
+    lines = [line.replace(" ", " , ") + " ." for line in sentences(700)]
+    (tmp_path / "data.txt").write_text("".join(line + "\n" for line in lines))
+    turned = [" ".join(line.split()[::-1]) for line in lines]
+    (tmp_path / "syntax.txt").write_text("".join(line + "\n" for line in turned))
+    files = {name: str(tmp_path / f"{name}.txt") for name in ("data", "syntax")}
+    _, texts = made("deshpande-compositions", {**SMALL, **files})
+    assert len(texts["kept"]) == KEPT and min(len(line.split()) for line in texts["kept"]) > 10
+    with pytest.raises(InputError, match="sentences of 5 to 10 words, got 0"):
+        made("deshpande-corpora", {**SMALL, "data": files["data"], "other": files["data"]})
+
+
 def test_conditions_differ_in_what_they_are_about_alone(settings):
     def without(recipe, *names):
         return str({k: v for k, v in dataclasses.asdict(recipe).items() if k not in names})
