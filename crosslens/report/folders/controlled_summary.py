@@ -15,6 +15,7 @@ from crosslens.report.folders.controlled import (
 from crosslens.report.folders.controlled_findings import (
     anchors_told,
     cut_told,
+    few_told,
     findings,
     intervals_told,
     kept_order,
@@ -150,8 +151,9 @@ def _how(study: StudyFolder) -> str:
         if any(s.quantity == "neighbours_kept" for s in scores)
         else ""
     )
+    limits = [f"{intervals_told(study)}.", few_told(study), cut_told(scores)]
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % "
-        f"{intervals_told(study)}. {cut_told(scores)}"
-    ).rstrip()
+        f"{' '.join(filter(None, limits))}"
+    )

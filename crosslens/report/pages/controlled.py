@@ -21,6 +21,7 @@ from crosslens.report.folders.controlled_findings import (
     anchors_told,
     compared_told,
     cut_told,
+    few_told,
     findings,
     intervals_told,
     kept_order,
@@ -347,7 +348,7 @@ def _conditions(study: StudyFolder) -> str:
         f"Means over seeds; brackets are 95 % {intervals_told(study)}. Neighbours kept: the share of neighbouring subwords that "
         "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
         "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
-        f"and shown on the other. {about_shared}{cut_told(study.scores)}"
+        f"and shown on the other. {about_shared}{cut_told(study.scores)} {few_told(study)}"
     )
     return table(caption.rstrip(), head, rows)
 

@@ -563,6 +563,8 @@ def test_with_one_training_on_a_side_no_order_is_judged(tmp_path, seeds):
     else:
         told = f"of {single[0]} over the subwords, or sentences, of one training"
     assert told in how and page.count(told) >= 3
+    several = "the interval of three holds their mean in 62 to 81 %"
+    assert (several in how, several in page) == (len(single) < 2,) * 2
     assert "none can be told yet" in page and "where both sides have two trainings or more" in page
 
 
