@@ -8,6 +8,7 @@ import numpy as np
 
 from crosslens.readers.published import ordered_pairs
 from crosslens.report.folders.controlled import REACHED, StudyFolder, onset
+from crosslens.report.parts.wording import join
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_difference
 from crosslens.seed_means import hits_of
@@ -16,6 +17,7 @@ from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = [
     "JUDGED",
+    "MEASURES",
     "KeptOrder",
     "anchors_told",
     "changed",
@@ -32,6 +34,10 @@ __all__ = [
     "welch",
 ]
 
+_MAPS = {"subwords": "unaligned", "subwords after a map": "procrustes"}
+MEASURES = (*_MAPS, "sentences")
+"""By what two conditions are compared: P@1 of subwords as Deshpande et al. 2022 have it, the same after
+an orthogonal map, and of sentences without one; the latter two are ours."""
 JUDGED = "An order is judged where both sides have two trainings or more."
 """Where there is no verdict."""
 
@@ -175,16 +181,18 @@ def similarity_told(study: StudyFolder) -> list[str]:
 def differences(
     scores: Sequence[Score], better: str, worse: str, layers: Mapping[str, Best | None]
 ) -> dict[str, tuple[float, float, float]]:
-    """By how much one condition is above another, with 95 % intervals: "subwords" (Welch's, over
-    seeds) and "sentences" (over seeds and sentences); what cannot be said is left out, and with one
-    seed on a side that is everything: its sentences say nothing of another seed."""
+    """By how much one condition is above another, with 95 % intervals, by each of :data:`MEASURES`: of
+    subwords Welch's, over seeds, of sentences over seeds and sentences. What cannot be said is left
+    out, and with one seed on a side that is everything: its sentences say nothing of another seed."""
     found = {}
-    values = [
-        np.array([s.value for s in scores if _is_alignment(s, name)]) for name in (better, worse)
-    ]
-    if min(map(len, values)) > 1:
-        difference, low, high = welch(*values)
-        found["subwords"] = difference, max(low, -1.0), min(high, 1.0)  # of shares
+    for measure, map_of in _MAPS.items():
+        values = [
+            np.array([s.value for s in scores if _is_alignment(s, name, map_of)])
+            for name in (better, worse)
+        ]
+        if min(map(len, values)) > 1:
+            difference, low, high = welch(*values)
+            found[measure] = difference, max(low, -1.0), min(high, 1.0)  # of shares
     if layers.get(better) is not None and layers.get(worse) is not None:
         sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
         if min(len(hits) for hits, _ in sides) > 1:
@@ -192,9 +200,9 @@ def differences(
     return found
 
 
-def _is_alignment(score: Score, name: str) -> bool:
+def _is_alignment(score: Score, name: str, map_of: str = "unaligned") -> bool:
     told = (score.encoder, score.quantity, score.condition)
-    return told == (name, "token_alignment", "unaligned") and score.seed is not None
+    return told == (name, "token_alignment", map_of) and score.seed is not None
 
 
 def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.ndarray, np.ndarray]:
@@ -251,11 +259,11 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
     """Which of the paper's orders are found (a table of each condition against all that the paper
     puts below it, next to it or further down), how many that are, and whether what is not found
     says anything."""
-    rows: _Rows = [("the paper's order", "subwords", "", "sentences", "")]
+    rows: _Rows = [("the paper's order", *(cell for what in MEASURES for cell in (what, "")))]
     for better, worse in ordered_pairs(study.told["order"], study.layers):
         found = differences(study.scores, better, worse, study.layers)
-        cells = [verdict(found.get(what)) for what in ("subwords", "sentences")]
-        rows.append((f"{better} > {worse}", *cells[0], *cells[1]))
+        cells = [cell for what in MEASURES for cell in verdict(found.get(what))]
+        rows.append((f"{better} > {worse}", *cells))
     if len(rows) == 1:
         return [*_control_told(study)]
     told = [*filter(None, [compared_told(rows)]), *_control_told(study)]
@@ -300,7 +308,7 @@ def compared_told(rows: _Rows) -> str:
     >>> compared_told([row, row, row])
     '4 comparisons, each with an interval of its own: of 20 where there is no difference, one is expected to hold no 0.'
     """
-    n = sum(row[place] != "-" for row in rows[1:] for place in (2, 4))
+    n = sum(cell != "-" for row in rows[1:] for cell in row[2::2])
     if n < 2:
         return ""
     return (
@@ -317,7 +325,8 @@ def _control_told(study: StudyFolder) -> list[str]:
             "Nothing here is known to succeed, so what is not found says nothing: transliteration "
             "alone, as one of the conditions, would tell (translit, in the study's name)."
         ]
-    reached, untrained = {"subwords": study.mean(name, "token_alignment", "unaligned")}, 0.0
+    reached = {what: study.mean(name, "token_alignment", map_of) for what, map_of in _MAPS.items()}
+    untrained = 0.0
     if best is not None:
         reached["sentences"] = study.mean(name, "precision_at_1", "unaligned", best.layer)
         random = study.curve(name, "precision_at_1", "random_encoder").values()
@@ -332,15 +341,15 @@ def _control_told(study: StudyFolder) -> list[str]:
     enough = [
         one for one in there if one not in short and not (hardly_learnt and one == "sentences")
     ]
-    values = " and ".join(f"{value:.2f} by {measure}" for measure, value in there.items())
+    values = join([f"{value:.2f} by {measure}" for measure, value in there.items()])
     told = [f"The positive control, {name}, reached {values}."]
     if enough:
         told.append(
-            f"By {' and '.join(enough)} an order that is reversed counts against the paper at this "
+            f"By {join(enough)} an order that is reversed counts against the paper at this "
             "size; of an open one these seeds cannot tell."
         )
     if short:
-        told.append(f"Below 0.5: what is not found by {' and '.join(short)} says nothing.")
+        told.append(f"Below 0.5: what is not found by {join(short)} says nothing.")
     if hardly_learnt:
         told.append(
             f"An untrained encoder already finds {untrained:.2f} of the sentences, and training did "

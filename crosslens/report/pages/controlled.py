@@ -17,6 +17,7 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
+    MEASURES,
     KeptOrder,
     anchors_told,
     compared_told,
@@ -184,10 +185,10 @@ def _orders(study: StudyFolder) -> tuple[_Orders, str, str]:
 def _verdicts(orders: _Orders) -> dict[str, dict[str, list[str]]]:
     """Measure -> found, open or reversed -> the orders of which it says so."""
     told: dict[str, dict[str, list[str]]] = {}
-    for measure, place in (("subwords", 2), ("sentences", 4)):
-        for row in orders:
-            if row[place] != "-":
-                told.setdefault(measure, {}).setdefault(row[place], []).append(row[0])
+    for row in orders:
+        for measure, word in zip(MEASURES, row[2::2], strict=True):
+            if word != "-":
+                told.setdefault(measure, {}).setdefault(word, []).append(row[0])
     return told
 
 
@@ -405,7 +406,8 @@ def _different(curves: Iterable[Mapping[int, Score]]) -> list[Mapping[int, Score
 def _found(orders: _Orders, counted: str) -> str:
     """The section on the paper's orders."""
     over = (
-        " Intervals of subwords are over seeds (Welch), of sentences over seeds and sentences."
+        " Intervals of subwords are over seeds (Welch), of sentences over seeds and sentences. "
+        "Subwords after a map, and sentences, are our own measures."
         if _verdicts(orders)
         else ""
     )
@@ -423,7 +425,8 @@ def _found(orders: _Orders, counted: str) -> str:
 
 
 def _orders_table(orders: _Orders) -> str:
-    head = ["The paper's order", "Subwords: difference", "", "Sentences: difference", ""]
+    head = ["The paper's order"]
+    head += [cell for what in MEASURES for cell in (f"{what.capitalize()}: difference", "")]
     rows = [[_cell(cell, place) for place, cell in enumerate(row)] for row in orders]
     return table("Differences of means with 95 % intervals.", head, rows)
 
@@ -432,7 +435,7 @@ def _cell(cell: str, place: int) -> str:
     if cell == "-":
         return "–"
     # names of conditions keep their hyphens
-    return text(cell.replace("-", "−") if place in (1, 3) else cell)
+    return text(cell.replace("-", "−") if place % 2 else cell)
 
 
 def _first_recipe(study: StudyFolder) -> dict[str, Any]:

@@ -466,7 +466,7 @@ def test_processes_divide_the_trainings_and_one_that_is_killed_is_replaced(tmp_p
     assert len(steps) == 6 and steps[:3] == steps[3:]
 
 
-def toy_scores(name, alignment, hits, seeds=3):
+def toy_scores(name, alignment, hits, seeds=3, mapped=False):
     """Alignment of each seed, and the sentences that are found at two layers."""
     found = []
     for seed in range(seeds):
@@ -480,6 +480,9 @@ def toy_scores(name, alignment, hits, seeds=3):
                 **common,
             )
         )
+        if mapped:  # in the other order
+            other = {"value": 1 - alignment[seed], "condition": "procrustes"}
+            found.append(dataclasses.replace(found[-1], **other))
         for layer in (0, 1):
             for part in ("held_out", "train"):
                 marks = "".join("1" if i < (hits if layer else 1) else "0" for i in range(50))
@@ -503,9 +506,9 @@ def toy_scores(name, alignment, hits, seeds=3):
 
 def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     scores = [
-        *toy_scores("parallel", [0.8, 0.82, 0.81], 45),
-        *toy_scores("same", [0.5, 0.3, 0.52], 20),
-        *toy_scores("different", [0.45, 0.5, 0.4], 40),
+        *toy_scores("parallel", [0.8, 0.82, 0.81], 45, mapped=True),
+        *toy_scores("same", [0.5, 0.3, 0.52], 20, mapped=True),
+        *toy_scores("different", [0.45, 0.5, 0.4], 40, mapped=True),
     ]
     scores += means(scores)
     told = {
@@ -525,15 +528,16 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     assert row["P@1 of subwords"].startswith("0.810 [0.785, 0.835") and row["at layer"] == "1"
     assert "kept" not in row and "contexts" not in row
     # .5, .3, .52 against .45, .5, .4 leaves both orders open
-    assert [(row[0], row[2], row[4]) for row in findings[1:]] == [
-        ("parallel > same", "found", "found"),
-        ("parallel > different", "found", "found"),  # not next to each other in the paper's order
-        ("same > different", "open", "reversed"),
+    assert findings[0][1::2] == ("subwords", "subwords after a map", "sentences")
+    assert [(row[0], *row[2::2]) for row in findings[1:]] == [
+        ("parallel > same", "found", "reversed", "found"),
+        ("parallel > different", "found", "reversed", "found"),  # not neighbours in that order
+        ("same > different", "open", "open", "reversed"),
     ]
-    assert counted.startswith("6 comparisons, each with an interval of its own")
+    assert counted.startswith("9 comparisons, each with an interval of its own")
     assert "reached 0.81" in control and "of an open one these seeds cannot tell" in control
     found = differences(scores, "parallel", "same", {"parallel": None, "same": None})
-    assert list(found) == ["subwords"]  # no layer, no sentences
+    assert list(found) == ["subwords", "subwords after a map"]  # no layer, no sentences
     low = [dataclasses.replace(s, value=s.value / 2) for s in scores]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in low))
     assert "says nothing" in summary(tmp_path)[-1]
@@ -551,7 +555,7 @@ def test_with_one_training_on_a_side_no_order_is_judged(tmp_path, seeds):
     study = load_study(tmp_path)
     assert differences(scores, "parallel", "same", study.layers) == {}
     _, rows, how, found, *others = summary(tmp_path)
-    assert found[1] == ("parallel > same", "-", "-", "-", "-")
+    assert found[1] == ("parallel > same", *"------")
     assert not any(part.startswith("comparison") for part in others)
     assert others[-1].startswith("An order is judged where both sides have two trainings or more")
     page = write_report(tmp_path).read_text()
@@ -1203,13 +1207,13 @@ def test_a_difference_of_shares_ends_at_one():
 @pytest.mark.parametrize(
     ("untrained", "sentences", "expected"),
     [
-        (0.02, 0.6, "By subwords and sentences an order that is reversed counts"),
+        (0.02, 0.6, "By subwords, subwords after a map and sentences an order that is rev"),
         (
             0.48,
             0.52,
             "An untrained encoder already finds 0.48 of the sentences, and training did not",
         ),
-        (0.48, 0.75, "By subwords and sentences an order that is reversed counts"),
+        (0.48, 0.75, "By subwords, subwords after a map and sentences an order that is rev"),
         (0.02, 0.4, "Below 0.5: what is not found by sentences says nothing."),
         (1.0, 1.0, "what is not found by sentences says nothing."),
     ],
