@@ -138,9 +138,15 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
     if study.learning:
         lines = []
         for name, one in study.learning.items():
-            curve = one.curve()
+            curve, style = one.curve(), styles[name]
             ends = [list(side) for side in zip(*curve.values(), strict=True)] or [[], [], []]
-            lines.append(Line([t / 1e6 for t in curve], ends[0], styles[name], ends[1], ends[2]))
+            if 1 < len(one.seeds) < _MANY:  # each says more than an interval of a few
+                thin = dataclasses.replace(style, width=0.7, marker="", band=False)
+                for seed in one.seeds.values():
+                    places = sorted(seed)
+                    lines.append(Line([t / 1e6 for t in places], [seed[t] for t in places], thin))
+                style = dataclasses.replace(style, band=False)
+            lines.append(Line([t / 1e6 for t in curve], ends[0], style, ends[1], ends[2]))
         picture = series_panel(
             numbering.panel(),
             "P@1 of subwords over tokens: " + ", ".join(study.learning),
@@ -162,13 +168,14 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
     return figure(
         numbering,
         "How near two languages came to each other, by condition.",
-        f"means over seeds, bands are 95 % {intervals_told(study)} (curves over tokens have none with "
-        "one seed); the dotted line is .5, which the positive control must reach",
+        f"means over seeds, bands are 95 % {intervals_told(study)}; over tokens thin lines are single "
+        f"trainings (of {_MANY} and more there is a band); the dotted line is .5, which the positive control must reach",
         legend([(style, name) for name, style in styles.items()], sticky=False),
         panels,
     )
 
 
+_MANY = 10  # trainings of which a band says what it should
 _Orders = list[tuple[str, ...]]
 
 
