@@ -96,8 +96,8 @@ def _between_spaces(line: str) -> int:
 
 
 def _words(line: str) -> int:
-    """The same without marks, which stand apart in texts that a parser has read: as many words as the
-    line had before."""
+    """The same without marks, which stand apart in texts that a parser has read: about as many words as
+    the line had before."""
     return sum(any(letter.isalnum() for letter in word) for word in line.split())
 
 

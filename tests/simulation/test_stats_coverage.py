@@ -379,7 +379,7 @@ def either(rng, share, n):
     return np.clip(found, 0, 1)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize("n", [3, 10])
 def test_means_of_trainings_that_align_or_do_not_are_covered_as_the_report_says(n, share):
     """Of three trainings less often than in 95 %; and no difference is found more often than it says."""
@@ -392,7 +392,17 @@ def test_means_of_trainings_that_align_or_do_not_are_covered_as_the_report_says(
         _, low, high = welch(one, other)
         found.append(low > 0)
     if n == 3:
-        assert 0.59 <= np.mean(held) <= 0.84
-    elif share < 0.9:
+        assert 0.31 <= np.mean(held) <= 0.84
+    elif 0.1 < share < 0.9:
         assert COVERS[0] <= np.mean(held) <= COVERS[1]
     assert np.mean(found) <= 0.035
+
+
+@pytest.mark.parametrize(("n", "other", "most"), [(2, 2, 0.08), (3, 9, 0.12)])
+def test_fewer_trainings_or_another_number_find_more_than_they_say(n, other, most):
+    """Why the report says nothing of differences there."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(4000):
+        _, low, _ = welch(either(rng, 0.5, n), either(rng, 0.5, other))
+        found.append(low > 0)
+    assert 0.04 < np.mean(found) <= most

@@ -77,7 +77,15 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         _how(study),
         *told,
         *_curves(study),
-        *findings(study),
+        *(part if isinstance(part, str) else _joined(part) for part in findings(study)),
+    ]
+
+
+def _joined(rows: _Rows) -> _Rows:
+    """Each difference with its verdict in one cell, so that a narrow terminal keeps them together."""
+    return [
+        (row[0], *(" ".join(cells) if cells[1] not in ("", "-") else cells[0] for cells in pairs))
+        for row, pairs in ((row, zip(row[1::2], row[2::2], strict=True)) for row in rows)
     ]
 
 

@@ -17,7 +17,6 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
-    MEASURES,
     KeptOrder,
     anchors_told,
     compared_told,
@@ -120,7 +119,7 @@ def controlled_page(folder: str | Path) -> str:
             similarity_section(study, pairs) if pairs else "",
             section("conditions", "Condition by condition", _conditions(study)),
             _layers(study, styles, numbering) if ladder is None else "",
-            _found(orders, counted) if orders else "",
+            _found(orders, counted, study.told["paper"]) if orders else "",
             section(
                 "provenance",
                 "How it was made",
@@ -180,20 +179,20 @@ _Orders = list[tuple[str, ...]]
 
 
 def _orders(study: StudyFolder) -> tuple[_Orders, str, str]:
-    """The table of the paper's orders, without its head, how many comparisons it has, and the
-    sentence on the control."""
+    """The table of the paper's orders with its head, empty where it has none, how many comparisons it
+    has, and the sentence on the control."""
     found = findings(study)
     rows = next((part for part in found if not isinstance(part, str)), [])
     counted = compared_told(rows)
     told = [part for part in found if isinstance(part, str) and part != counted]
-    return list(rows[1:]), counted, next(iter(told), "")
+    return list(rows), counted, next(iter(told), "")
 
 
 def _verdicts(orders: _Orders) -> dict[str, dict[str, list[str]]]:
     """Measure -> found, open or reversed -> the orders of which it says so."""
     told: dict[str, dict[str, list[str]]] = {}
-    for row in orders:
-        for measure, word in zip(MEASURES, row[2::2], strict=True):
+    for row in orders[1:]:
+        for measure, word in zip(orders[0][1::2], row[2::2], strict=True):
             if word != "-":
                 told.setdefault(measure, {}).setdefault(word, []).append(row[0])
     return told
@@ -356,9 +355,10 @@ def _conditions(study: StudyFolder) -> str:
         f"Means over seeds; brackets are 95 % {intervals_told(study)}. Neighbours kept: the share of neighbouring subwords that "
         "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
         "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
-        f"and shown on the other. {about_shared}{cut_told(study.scores)} {few_told(study)}"
+        f"and shown on the other. {about_shared}"
     )
-    return table(caption.rstrip(), head, rows)
+    told = [caption.rstrip(), cut_told(study.scores), few_told(study)]
+    return table(" ".join(filter(None, told)), head, rows)
 
 
 def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
@@ -410,11 +410,16 @@ def _different(curves: Iterable[Mapping[int, Score]]) -> list[Mapping[int, Score
     return found
 
 
-def _found(orders: _Orders, counted: str) -> str:
-    """The section on the paper's orders."""
+def _found(orders: _Orders, counted: str, paper: str) -> str:
+    """The section on the orders of a paper, by its key."""
+    ours = (
+        "subwords after a map, and sentences, are our own measures"
+        if paper == "deshpande"
+        else f"the measures are ours: {PAPERS[paper]} measure transfer"
+    )
     over = (
         " Intervals of subwords are over seeds (Welch), of sentences over seeds and sentences. "
-        "Subwords after a map, and sentences, are our own measures."
+        f"{ours[0].upper()}{ours[1:]}."
         if _verdicts(orders)
         else ""
     )
@@ -433,8 +438,8 @@ def _found(orders: _Orders, counted: str) -> str:
 
 def _orders_table(orders: _Orders) -> str:
     head = ["The paper's order"]
-    head += [cell for what in MEASURES for cell in (f"{what.capitalize()}: difference", "")]
-    rows = [[_cell(cell, place) for place, cell in enumerate(row)] for row in orders]
+    head += [cell for what in orders[0][1::2] for cell in (f"{what.capitalize()}: difference", "")]
+    rows = [[_cell(cell, place) for place, cell in enumerate(row)] for row in orders[1:]]
     return table("Differences of means with 95 % intervals.", head, rows)
 
 

@@ -28,7 +28,7 @@ def check_reordered(
 
     Raises
     ------
-    InputError: it has no data of a task, or others.
+    InputError: it has no data of a task, or others; a task on texts as a whole.
     """
     if same_language(original, syntax):
         expected = f"a language whose data are those of {original} in another order"
@@ -40,6 +40,9 @@ def check_reordered(
         except InputError as error:
             expected = f"a language with data of task {name}"
             refuse("--syntax", expected, f"{quote(syntax)} ({error})", _REMEDY)
+        if first.train[0].corpus is None:
+            expected = "tasks whose words have labels or heads"
+            refuse("--syntax", expected, name, "choose among these")
         sides = zip(_parts(first), _parts(second), strict=True)
         for part, (one, other) in zip(("train", "dev", "test"), sides, strict=True):
             if difference := _differ(one, other):
@@ -64,14 +67,15 @@ def _differ(one: Split, other: Split) -> str:
 
 
 def _content(split: Split) -> list[Any]:
-    """What items are but for the order of their words: labels, and of words with labels both."""
-    if split.corpus is None:
-        return list(split.labels)
-    rows = zip(split.corpus.sentences, split.corpus.words or (), split.labels, strict=True)
-    return [
-        sorted(
-            (sentence[start:end], label.rpartition("-")[2])  # names may be torn apart
-            for (start, end), label in zip(spans, labels, strict=True)
-        )
-        for sentence, spans, labels in rows
-    ]
+    """What sentences are but for the order of their words: each word with its label and its head."""
+    assert split.corpus is not None
+    found = []
+    for number, (sentence, spans) in enumerate(
+        zip(split.corpus.sentences, split.corpus.words or (), strict=True)
+    ):
+        words = [sentence[start:end] for start, end in spans]
+        heads = [] if split.heads is None else split.heads[number].tolist()
+        above = [words[head - 1] if head else "" for head in heads] or [""] * len(words)
+        labels = [label.rpartition("-")[2] for label in split.labels[number]]  # names may be torn
+        found.append(sorted(zip(words, labels, above, strict=True)))
+    return found

@@ -120,9 +120,9 @@ def _same_sentences(first: Outcomes, other: Outcomes) -> Outcomes:
     its items are called follows from their text."""
     if other.item_id.tolist() == first.item_id.tolist() or len(other) != len(first):
         return other
-    gold = [[] if one.gold is None else one.gold.tolist() for one in (first, other)]
+    gold = [one.gold.tolist() for one in (first, other) if one.gold is not None]
     words = [[len(str(labels).split()) for labels in rows] for rows in gold]
-    if words[0] != words[1]:
+    if len(words) < 2 or words[0] != words[1]:
         return other
     return dataclasses.replace(other, item_id=first.item_id, group=first.group)
 

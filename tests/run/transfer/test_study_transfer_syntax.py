@@ -24,6 +24,7 @@ from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import load_study_transfer
 from crosslens.run.trainings.controlled import run_controlled
 from crosslens.run.transfer.data import transfer_data
+from crosslens.run.transfer.reordered import check_reordered
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.splits import Reading
 from crosslens.run.transfer.transfer import run_transfer
@@ -255,3 +256,38 @@ def test_each_task_has_data_in_that_order(place, tmp_path):
         study_transfer(
             place / "run", ["upos", "ner"], data, tmp_path / "x", syntax="eng-inversion", **TINY
         )
+
+
+def test_names_may_be_torn_apart_and_heads_are_compared(place, tmp_path):
+    """Files that derive wrote of names, and a tree whose words hang elsewhere."""
+    data = tmp_path / "data"
+    shutil.copytree(place / "data", data)
+    (data / "ner").mkdir()
+    sentence = "cat{0}\tB-PER\nsees\tI-PER\ndog\tO\n"
+    for part, n in (("train", 12), ("dev", 4), ("test", 8)):
+        lines = [sentence.format(f"{part}{i}") for i in range(n)]
+        file = write(data / "ner" / f"en_ewt-ud-{part}.iob2", lines)
+        derive_files("local-shuffle:3", data / "ner", iob2={"eng": str(file)})
+    told = {"apart": True, "limit": None, "seed": 0}
+    check_reordered(["ner"], DataFolder(str(data)), "eng", "eng-localshuffle3", **told)
+    check_reordered(["parsing"], DataFolder(str(data)), "eng", "eng-inversion", **told)
+    file = data / "ud" / "eng-inversion_ewt-ud-test.conllu"
+    rows = file.read_text().replace("\t7\tdet\t", "\t6\tdet\t", 1)
+    assert rows != file.read_text()
+    file.write_text(rows)
+    check_reordered(["upos"], DataFolder(str(data)), "eng", "eng-inversion", **told)
+    with pytest.raises(InputError, match="test of task parsing: item 1 "):
+        check_reordered(["parsing"], DataFolder(str(data)), "eng", "eng-inversion", **told)
+
+
+def test_texts_as_a_whole_have_no_order_that_could_be_checked(place, tmp_path):
+    data = tmp_path / "data"
+    (data / "xnli").mkdir(parents=True)
+    rows = [f"a cat {i}\tit sees\t{'entailment' if i % 2 else 'neutral'}" for i in range(12)]
+    for part in ("train", "dev", "test"):
+        for code in ("eng", "eng-inversion"):
+            write(data / "xnli" / f"xnli.{part}.{code}.tsv", rows)
+    with pytest.raises(
+        InputError, match="--syntax: expected tasks whose words have labels or heads"
+    ):
+        check_reordered(["xnli"], DataFolder(str(data)), "eng", "eng-inversion")
