@@ -29,6 +29,11 @@ def prose(document: str) -> str:
     return _FENCE.sub("", (ROOT / document).read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_place_is_left_to_be_filled_in(document):
+    assert re.findall(r"@[A-Z]\w*@|TODO|FIXME", prose(document)) == []
+
+
 def anchors(document: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub and MyST make them."""
     text = _FENCE.sub("", document.read_text(encoding="utf-8"))
