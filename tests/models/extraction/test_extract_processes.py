@@ -69,11 +69,13 @@ def together(originals, text, tmp_path_factory):
     return top
 
 
+@pytest.mark.slow  # five processes that import torch
 @pytest.mark.parametrize("unit", UNITS)
 def test_two_processes_write_the_bytes_of_one(undisturbed, together, unit):
     assert files(together / unit) == undisturbed[unit]
 
 
+@pytest.mark.slow  # of the same processes
 def test_two_processes_finish_what_a_killed_one_has_begun(undisturbed, together):
     assert files(together / "killed") == undisturbed["word"]
     assert sorted(path.name for path in together.iterdir()) == sorted([*UNITS, "killed"])

@@ -234,7 +234,9 @@ def test_masks_are_of_the_text_and_held_out_sentences_are_not_trained_on():
     assert seen.tolist() == list(range(285))  # each once in an epoch
 
 
-@pytest.mark.parametrize(("part", "step"), [("head", 5), (".", 9)])
+@pytest.mark.parametrize(
+    ("part", "step"), [pytest.param("head", 5, marks=pytest.mark.slow), (".", 9)]
+)
 def test_a_new_head_and_what_is_below_it_are_resumed_to_the_same_bytes(
     headless, trained_below_a_new_head, tmp_path, monkeypatch, part, step
 ):

@@ -112,6 +112,7 @@ def test_both_languages_have_the_same_pieces_under_ids_of_their_own(finished):
     assert told["overlap"]["eng-eng-x"]["identical"] == told["overlap"]["eng-eng-x"]["first"] > 0
 
 
+@pytest.mark.slow  # the engine's own tests stop runs everywhere, and a training's at each step
 def test_a_stopped_run_goes_on_to_the_same_scores(recipes, finished, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     with monkeypatch.context() as patched:

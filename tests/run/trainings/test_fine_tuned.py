@@ -204,6 +204,7 @@ def test_the_page_has_what_came_of_the_last_steps(finished):
     assert f"{score.value:.3f}".lstrip("0") in page.partition("Steps 3 and 4</h2>")[2]
 
 
+@pytest.mark.slow  # all steps of CLWE; those of MonoTrans go through the same function
 def test_clwe_is_fine_tuned_under_embeddings_that_stand_still(texts, tmp_path, monkeypatch):
     asked, real, seen = asked_of(texts, "clwe", **{"transfer.seeds": 1}), finetune.fine_tune, []
 

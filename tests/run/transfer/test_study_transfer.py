@@ -389,6 +389,7 @@ def test_the_papers_numbers_are_those_of_the_task():
     assert head == "Deshpande et al. 2022: BZ - BS, F1 of spans"
 
 
+@pytest.mark.slow  # a second run of all trainings, of which random rows of one are tested elsewhere
 def test_random_rows_for_the_copy_are_another_run(study, data, tmp_path):
     """An encoder of the original alone that gets new rows for the subwords of its copy."""
     told = {"monolingual": True, "random_control": False, **TINY}
