@@ -104,8 +104,8 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     ):
         points = run.points(task, measure)
         if len(points) > 2:
-            label = f"{QUANTITIES[measure].label}, {QUANTITIES[measure].unit}"
-            axes = Axis(label, (0.0, 1.0)), Axis("BZ − BS, points")
+            kept = f"{QUANTITIES[measure].label}, {QUANTITIES[measure].unit}"
+            axes = Axis(kept, (0.0, 1.0)), Axis("BZ − BS, points")
             shown = {
                 name.removeprefix("transliteration-").replace(", seed", ""): (beside, 100 * less)
                 for name, (beside, less) in points.items()

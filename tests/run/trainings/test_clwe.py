@@ -251,14 +251,10 @@ def test_a_page_and_tables_tell_of_the_run(finished):
         assert score.quantity != "perplexity" or f"{score.value:.1f}" in page or score.condition
 
 
+@pytest.mark.slow  # the same engine is stopped at each step of MonoTrans
 @pytest.mark.parametrize(
     "where",
-    [
-        "skip-gram",
-        pytest.param("self-learning", marks=pytest.mark.slow),
-        pytest.param("training", marks=pytest.mark.slow),
-        pytest.param("joining", marks=pytest.mark.slow),
-    ],
+    ["skip-gram", "self-learning", "training", "joining"],
 )
 def test_a_stopped_run_goes_on_to_the_same_bytes(asked, finished, where, tmp_path, monkeypatch):
     def stop(*_, **__):

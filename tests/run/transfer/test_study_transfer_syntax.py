@@ -163,7 +163,9 @@ def test_conditions_are_compared_sentence_by_sentence(finished):
     assert value == pytest.approx(first[None].mean - other[None].mean)
     notes = load_study_transfer(finished).notes("upos")
     assert not any("left out" in note for note in notes)
-    assert "eng-inversion; words of all data apart" in write_report(finished).read_text()
+    page = write_report(finished).read_text()
+    assert "eng-inversion; words of all data apart" in page
+    assert "dark blue: Accuracy, per cent" in page  # not what stands beside the loss
 
 
 def test_a_run_is_asked_again_and_without_syntax_leaves_it_out(place, finished, tmp_path):
