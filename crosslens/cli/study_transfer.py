@@ -32,7 +32,7 @@ def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--syntax",
         metavar="LANGUAGE",
-        help="of the data, the one in the order of the condition with syntax",
+        help="language whose data are in the order of the condition with syntax (eng-orderfra)",
     )
     add_fine_tuning(parser, *_TRAINING)
     add_fine_tuning(parser, "pool", help="what the head of a task on texts reads (default: first)")

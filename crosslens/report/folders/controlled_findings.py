@@ -17,6 +17,7 @@ from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = [
     "JUDGED",
+    "MANY",
     "MEASURES",
     "KeptOrder",
     "anchors_told",
@@ -38,7 +39,8 @@ _MAPS = {"subwords": "unaligned", "subwords after a map": "procrustes"}
 MEASURES = (*_MAPS, "sentences")
 """By what two conditions are compared: P@1 of subwords as Deshpande et al. 2022 have it, the same after
 an orthogonal map, and of sentences without one; the latter two are ours."""
-_MANY = 10  # trainings of which an interval covers what it says
+MANY = 10
+"""Trainings of which an interval over seeds covers what it says; fewer are drawn one by one."""
 JUDGED = "An order is judged where both sides have two trainings or more."
 """Where there is no verdict."""
 
@@ -298,7 +300,7 @@ def few_told(study: StudyFolder) -> str:
         for name in study.names
         if any(_is_alignment(score, name) for score in study.scores)
     ]
-    if not any(2 <= n < _MANY for n in measured):
+    if not any(2 <= n < MANY for n in measured):
         return ""
     told = (
         "Where some trainings of a condition align and others do not, an interval over few of them is "

@@ -17,6 +17,7 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
+    MANY,
     KeptOrder,
     anchors_told,
     compared_told,
@@ -139,7 +140,7 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
         for name, one in study.learning.items():
             curve, style = one.curve(), styles[name]
             ends = [list(side) for side in zip(*curve.values(), strict=True)] or [[], [], []]
-            if 1 < len(one.seeds) < _MANY:  # each says more than an interval of a few
+            if 1 < len(one.seeds) < MANY:  # each says more than an interval of a few
                 thin = dataclasses.replace(style, width=0.7, marker="", band=False)
                 for seed in one.seeds.values():
                     places = sorted(seed)
@@ -168,13 +169,12 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
         numbering,
         "How near two languages came to each other, by condition.",
         f"means over seeds, bands are 95 % {intervals_told(study)}; over tokens thin lines are single "
-        f"trainings (of {_MANY} and more there is a band); the dotted line is .5, which the positive control must reach",
+        f"trainings (of {MANY} and more there is a band); the dotted line is .5, which the positive control must reach",
         legend([(style, name) for name, style in styles.items()], sticky=False),
         panels,
     )
 
 
-_MANY = 10  # trainings of which a band says what it should
 _Orders = list[tuple[str, ...]]
 
 

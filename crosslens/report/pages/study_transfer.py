@@ -139,6 +139,9 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
     return [*told, *map(text, run.with_alignment(task))]
 
 
+_APART = "in all data a space stands between any two words"
+
+
 def _facts(run: StudyTransferFolder) -> dict[str, str]:
     asked = as_table(run.config.get("asked"))
     original, copy = run.languages
@@ -147,7 +150,7 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
         "After": text(PAPERS[run.told["paper"]]),
         "Study": named(str(asked.get("study", "not recorded"))),
         "Fine-tuned on": text(f"{language(original)}, and {copy}"),
-        **({"Syntax read from": text(f"{syntax}; words of all data apart")} if syntax else {}),
+        **({"Condition with syntax": text(f"tested on {syntax}; {_APART}")} if syntax else {}),
         "Fine-tunings of each training": text(asked.get("seeds", "not recorded")),
         "Intervals": "95 %, over trainings and test items; of a single training over its items"
         if run.over_items

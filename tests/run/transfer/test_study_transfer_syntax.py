@@ -164,7 +164,7 @@ def test_conditions_are_compared_sentence_by_sentence(finished):
     notes = load_study_transfer(finished).notes("upos")
     assert not any("left out" in note for note in notes)
     page = write_report(finished).read_text()
-    assert "eng-inversion; words of all data apart" in page
+    assert "tested on eng-inversion; in all data a space stands between any two words" in page
     assert "dark blue: Accuracy, per cent" in page  # not what stands beside the loss
 
 
