@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 from crosslens.models.text.tokenisation import train_tokenizer
-from crosslens.models.training.anchors import check_direction
+from crosslens.models.training.anchors import check_direction, read_weighted
 from crosslens.progress import say
-from crosslens.readers.dictionary import read_dictionary
-from crosslens.readers.plain import read_text
+from crosslens.readers.plain import read_lines, read_text
 from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair
@@ -50,6 +49,8 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     for name, others in beside.items():
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
+    if "syntax" in beside:
+        _check_reordered(lines, beside["syntax"])
     count = _words if "syntax" in beside else _between_spaces
     chosen = _candidates(lines, beside, count) if beside else None
     kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data", count)
@@ -61,9 +62,10 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     }
     texts.pop("training-paraphrase", None)  # nothing is trained on it
     if settings.get("dictionary") and pair is not None:
-        pairs = read_dictionary(settings["dictionary"]).pairs
+        pairs = read_weighted(settings["dictionary"]).pairs
         check_direction(pairs, ("eng", pair[0]), texts["training"], texts["training-pair"])
-        texts["dictionary"] = _lines(settings, "dictionary")
+        lines_of = read_lines(settings["dictionary"])
+        texts["dictionary"] = [line.strip() for line in lines_of if line.strip()]
     if settings.get("other") and pair is not None:
         found = _lines(settings, "other", pair[0])
         texts["training-other"] = _as_much(found, texts["training-pair"], texts["kept-pair"])
@@ -89,6 +91,20 @@ def _as_much(lines: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> 
         expected = f"other lines than those of pair, of {room:,} characters together, as it has"
         refuse("other", expected, f"{there:,}", "give more text")
     return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]))
+
+
+def _check_reordered(lines: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse lines that are not the words of the data's in another order, as nothing else would tell
+    what order is worth."""
+    remedy = (
+        "take both from one parse: derive --by identity --parser … gives data, --order-of … syntax"
+    )
+    for number, (line, other) in enumerate(zip(lines, others, strict=True), 1):
+        if sorted(line.split()) != sorted(other.split()):
+            got = f"line {number}, {quote(other)}, for {quote(line)}"
+            refuse("syntax", "the words of each line of data in another order", got, remedy)
+    if list(lines) == list(others):
+        refuse("syntax", "words of data in another order", "data itself", remedy)
 
 
 def _between_spaces(line: str) -> int:

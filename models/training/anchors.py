@@ -12,6 +12,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "check_direction",
     "counted_words",
     "is_unspaced",
+    "read_weighted",
 ]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
@@ -100,11 +102,12 @@ class AnchorCounts:
 
     Attributes
     ----------
-    words, known, replaced: words, those that the dictionary knows, and those that were replaced.
-    highest: the largest share of its words that were replaced in one batch.
+    words, known, replaced: words and marks, those that the dictionary knows, and those that were
+        replaced.
+    highest: the largest share that was replaced in one batch.
 
     >>> counts = AnchorCounts()
-    >>> counts.add(words=100, known=40, replaced=12)
+    >>> counts.add([(60, 30, 9), (40, 10, 3)])
     >>> counts.told()["of_known"], counts.told()["of_words"]
     (0.3, 0.12)
     """
@@ -114,8 +117,9 @@ class AnchorCounts:
     replaced: int = 0
     highest: float = 0.0
 
-    def add(self, words: int, known: int, replaced: int) -> None:
-        """Count one batch."""
+    def add(self, batch: Iterable[tuple[int, int, int]]) -> None:
+        """Count one batch: words, known and replaced ones of each of its languages."""
+        words, known, replaced = (sum(side) for side in zip((0, 0, 0), *batch, strict=True))
         self.words, self.known = self.words + words, self.known + known
         self.replaced += replaced
         self.highest = max(self.highest, replaced / words if words else 0.0)
@@ -157,6 +161,21 @@ def check_anchors(
         refuse("masking.counts", "joint where there are anchors", got, 'set masking.counts="joint"')
 
 
+def read_weighted(path: str | Path) -> Dictionary:
+    """A dictionary whose scores, where it has them, are weights of translations.
+
+    Raises
+    ------
+    InputError: it cannot be read, or a score is not above 0.
+    """
+    dictionary = read_dictionary(path)
+    for pair, score in zip(dictionary.pairs, dictionary.scores or (), strict=False):
+        if score <= 0:
+            got, remedy = f"{score:g} of {' '.join(pair)!r}", "leave out what must not be"
+            refuse(str(path), "scores above 0, as weights of translations", got, remedy)
+    return dictionary
+
+
 def check_dictionary(
     anchors: Anchors, languages: Sequence[str], corpora: Mapping[str, Mapping[str, Corpus]]
 ) -> None:
@@ -167,7 +186,7 @@ def check_dictionary(
     ------
     InputError: as said; or the dictionary cannot be read.
     """
-    pair, dictionary = anchors.pair(languages), read_dictionary(anchors.dictionary)
+    pair, dictionary = anchors.pair(languages), read_weighted(anchors.dictionary)
     texts = [
         itertools.chain.from_iterable(
             source[language].sentences for source in corpora.values() if language in source
@@ -300,9 +319,9 @@ class WordSwitch:
         room: int,
         whole: bool,
     ) -> None:
-        self.room, self.whole = room, whole
+        self.languages, self.room, self.whole = tuple(languages), room, whole
         source, target = anchors.pair(languages)
-        dictionary = read_dictionary(anchors.dictionary)
+        dictionary = read_weighted(anchors.dictionary)
         turned = dataclasses.replace(dictionary, pairs=[(b, a) for a, b in dictionary.pairs])
         self._switches: dict[int, CodeSwitch[tuple[int, ...]]] = {}
         self._starts: dict[int, np.ndarray] = {}
@@ -313,20 +332,20 @@ class WordSwitch:
                 self._starts[number] = vocabularies.starts(a)
         if not self._switches:
             expected = f"words that the subwords of {source} and {target} can write"
-            got = f"{len(dictionary)} pairs of which none is so"
+            got = f"{len(dictionary)} pairs of which none is so, or each is a word and itself"
             refuse("anchors.dictionary", expected, got, "check languages and direction")
 
     def __call__(
         self, batch: Batch, rng: np.random.Generator
-    ) -> tuple[Batch, tuple[int, int, int]]:
-        """A batch with some words replaced, and its words, its known words and how many were
-        replaced.
+    ) -> tuple[Batch, dict[str, tuple[int, int, int]]]:
+        """A batch with some words replaced; and of each language its words, its known words and how
+        many were replaced.
 
         Rows keep their order and language; the languages' rows are code-switched one after the
         other, each within its own limit.
         """
         rows = [row[:length].tolist() for row, length in zip(batch.ids, batch.lengths, strict=True)]
-        words = known = replaced = 0
+        counts: dict[str, tuple[int, int, int]] = {}
         for number in sorted(self._switches):
             mine = np.flatnonzero(batch.languages[:, 0] == number).tolist()
             bounds = [_words(np.array(rows[i]), self._starts[number]) for i in mine]
@@ -335,7 +354,7 @@ class WordSwitch:
                 for i, found in zip(mine, bounds, strict=True)
             ]
             switched = self._switches[number](sentences, rng)
-            words, known = words + switched.words, known + switched.known
+            replaced = 0
             places: dict[int, list[int]] = {}
             for sentence, word in switched.places:
                 places.setdefault(sentence, []).append(word)
@@ -345,7 +364,8 @@ class WordSwitch:
                     rows[i], bounds[sentence], switched.sentences[sentence], which
                 )
                 replaced += kept
-        return _laid_out(rows, batch), (words, known, replaced)
+            counts[self.languages[number]] = switched.words, switched.known, replaced
+        return _laid_out(rows, batch), counts
 
     def _rewritten(
         self,
@@ -369,7 +389,7 @@ def _in_subwords(
     dictionary: Dictionary, a: str, b: str, vocabularies: Vocabularies
 ) -> dict[tuple[int, ...], dict[tuple[int, ...], float]]:
     """A dictionary from a to b in the model's ids: pairs that both vocabularies can write, and
-    whose first side is one word of a text."""
+    whose first side is one word of a text, but for those that would replace a word by itself."""
     starts, pairs, weights = vocabularies.starts(a), [], []
     sides = [
         [
@@ -386,7 +406,7 @@ def _in_subwords(
     scores = dictionary.scores or [1.0] * len(dictionary)
     for word, translation, weight in zip(*sides, scores, strict=True):
         written = word and translation and _UNKNOWN not in word and _UNKNOWN not in translation
-        if written and starts[list(word)].sum() == 1:
+        if written and word != translation and starts[list(word)].sum() == 1:
             pairs.append((word, translation))
             weights.append(weight)
     return translations_of(pairs, weights)

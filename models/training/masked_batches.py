@@ -92,20 +92,24 @@ class MaskedBatches:
             self._loads(batch, masked[1]),
         )
 
-    def anchor_counts(self, steps: int) -> AnchorCounts:
-        """What is replaced in the first ``steps`` batches, of a recipe with anchors."""
-        counts = AnchorCounts()
+    def anchor_counts(self, steps: int) -> dict[str, AnchorCounts]:
+        """What is replaced in the first ``steps`` batches of a recipe with anchors, in each language;
+        "" is all of them."""
+        counts = {"": AnchorCounts()}
         for step in range(min(steps, self.recipe.steps)):
-            counts.add(*self._rows(step)[1])
+            batch = self._rows(step)[1]
+            counts[""].add(batch.values())
+            for language, one in batch.items():
+                counts.setdefault(language, AnchorCounts()).add([one])
         return counts
 
-    def _rows(self, step: int) -> tuple[Batch, tuple[int, int, int]]:
-        """The rows of a step before they are masked, and their words, known and replaced."""
+    def _rows(self, step: int) -> tuple[Batch, dict[str, tuple[int, int, int]]]:
+        """The rows of a step before they are masked, and each language's words, known and replaced."""
         which, turn = int(self.which[step]), int(self.turn[step])
         items = self._items(which, turn)
         batch = self._streams.get(which, self.data.streams[which]).collate(items)
         if self.switch is None:
-            return batch, (0, 0, 0)
+            return batch, {}
         return self.switch(batch, np.random.default_rng([self.recipe.seed, 4, step]))
 
     def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:

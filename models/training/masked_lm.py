@@ -311,11 +311,16 @@ def _train(
 
 def _tell_anchors(batches: MaskedBatches, folder: Path) -> None:
     """Write and say how much the dictionary replaces."""
-    told = batches.anchor_counts(_COUNTED_BATCHES).told()
-    write_json(folder / "anchors.json", told)
+    counts = batches.anchor_counts(_COUNTED_BATCHES)
+    told, *others = (one.told() for one in counts.values())
+    languages = dict(zip([*counts][1:], others, strict=True))
+    write_json(folder / "anchors.json", {**told, "languages": languages})
+    each = ", ".join(
+        f"{language} {100 * one['of_words']:.1f} %" for language, one in languages.items()
+    )
     say(
         f"code-switching replaces {100 * told['of_known']:.1f} % of the words that the dictionary "
-        f"knows, {100 * told['of_words']:.1f} % of all"
+        f"knows, {100 * told['of_words']:.1f} % of all ({each})"
     )
 
 

@@ -140,7 +140,8 @@ class StudyFolder:
     ----------
     told: what it notes of its study. scores: of each seed, and means (without a seed).
     names: conditions that are measured. layers: the layer at which each one's sentences are found
-        best, chosen on other sentences. learning: of conditions whose subwords have two ids.
+        best, chosen on other sentences. untrained: the same of its encoder before training, at the layer
+        that is best on these sentences. learning: of conditions whose subwords have two ids.
     config: all of its config.json.
     """
 
@@ -148,12 +149,43 @@ class StudyFolder:
     scores: list[Score]
     names: list[str]
     layers: Mapping[str, Best | None]
+    untrained: Mapping[str, Best | None]
     learning: Mapping[str, Learning]
     config: Mapping[str, Any]
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """Each condition as the run notes it."""
+        return as_table(as_table(self.config.get("settings")).get("conditions"))
+
+    @property
+    def recipes(self) -> dict[str, dict[str, Any]]:
+        """Each condition's recipe."""
+        return {
+            name: as_table(as_table(one).get("recipe")) for name, one in self.conditions.items()
+        }
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether two languages of nature are compared, no copy: an untrained encoder finds some of their
+        sentences, by words that both write alike."""
+        return not any(score.quantity == "token_alignment" for score in self.scores)
 
     def trainings(self, name: str) -> int:
         """How many trainings of a condition are measured."""
         return len({s.seed for s in self.scores if s.encoder == name and s.seed is not None})
+
+    def sentences(self, name: str, condition: str = "unaligned") -> Score | None:
+        """P@1 of sentences without a map, the mean over seeds, at the chosen layer; with
+        "random_encoder" the untrained encoder's."""
+        best = (self.untrained if condition == "random_encoder" else self.layers).get(name)
+        layer = None if best is None else best.layer
+        return self.mean(name, "precision_at_1", condition, layer)
+
+    def cka(self, name: str) -> Score | None:
+        """CKA, the mean over seeds, at the layer that is chosen for the sentences."""
+        best = self.layers.get(name)
+        return self.mean(name, "debiased_linear_cka", None, None if best is None else best.layer)
 
     def mean(
         self, name: str, quantity: str, condition: str | None, layer: int | None = None
@@ -197,13 +229,13 @@ def load_study(folder: str | Path) -> StudyFolder:
     measured = dict.fromkeys(str(score.encoder) for score in scores)
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
     layers = {name: _layer(scores, name) for name in names}
-    conditions = as_table(as_table(config.get("settings")).get("conditions"))
+    untrained = {name: _layer(scores, name, "random_encoder") for name in names}
+    study = StudyFolder(told, scores, names, layers, untrained, {}, config)
     learning = {}
-    for name in conditions:
-        recipe = as_table(as_table(conditions[name]).get("recipe"))
+    for name, recipe in study.recipes.items():
         if (found := _learning(folder / name, recipe)) is not None:
             learning[name] = found
-    return StudyFolder(told, scores, names, layers, learning, config)
+    return dataclasses.replace(study, learning=learning)
 
 
 def _learning(folder: Path, recipe: Mapping[str, Any]) -> Learning | None:
@@ -232,17 +264,15 @@ def _learning(folder: Path, recipe: Mapping[str, Any]) -> Learning | None:
     return Learning(found, end, ended & found.keys()) if found else None
 
 
-def _layer(scores: Sequence[Score], name: str) -> Best | None:
-    """The layer whose sentences are found best, chosen on the training half of the sentences."""
+def _layer(scores: Sequence[Score], name: str, condition: str = "unaligned") -> Best | None:
+    """The layer whose sentences are found best, chosen on the training half of the sentences, where
+    these were measured."""
     curves: dict[str, dict[tuple[Any, ...], dict[int, Score]]] = {"held_out": {}, "train": {}}
     for score in scores:
-        part = score.evidence.part
         mine = (score.encoder, score.quantity, score.condition)
-        if (
-            mine == (name, "precision_at_1", "unaligned")
-            and part in curves
-            and score.seed is not None
-        ):
+        if mine != (name, "precision_at_1", condition) or score.seed is None:
+            continue
+        if (part := score.evidence.part) in curves:
             curve = curves[part].setdefault((score.seed, score.source), {})
             curve[score.layer or 0] = score
     return chosen_layer(curves["held_out"].values(), curves["train"].values())

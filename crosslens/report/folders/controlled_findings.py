@@ -10,19 +10,21 @@ from crosslens.readers.published import ordered_pairs
 from crosslens.report.folders.controlled import REACHED, StudyFolder, onset
 from crosslens.report.parts.wording import join
 from crosslens.score import Score
-from crosslens.seed_intervals import seeds_difference
+from crosslens.seed_intervals import seeds_contrast, seeds_difference
 from crosslens.seed_means import hits_of
-from crosslens.selection import Best
 from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = [
     "JUDGED",
     "MANY",
     "MEASURES",
+    "Findings",
     "KeptOrder",
     "anchors_told",
     "changed",
     "compared_told",
+    "comparisons_told",
+    "control_told",
     "cut_told",
     "differences",
     "few_told",
@@ -36,9 +38,12 @@ __all__ = [
 ]
 
 _MAPS = {"subwords": "unaligned", "subwords after a map": "procrustes"}
-MEASURES = (*_MAPS, "sentences")
+_GAIN = "sentences, gain"
+MEASURES = (*_MAPS, "sentences", _GAIN)
 """By what two conditions are compared: P@1 of subwords as Deshpande et al. 2022 have it, the same after
-an orthogonal map, and of sentences without one; the latter two are ours."""
+an orthogonal map, and of sentences without one; the latter two are ours. On a natural pair, whose
+sentences an untrained encoder finds by words that both languages write alike, also what training adds: the
+gain of P@1 of sentences over the condition's own untrained encoder at its best layer."""
 MANY = 10
 """Trainings of which an interval over seeds covers what it says; fewer are drawn one by one."""
 JUDGED = "An order is judged where both sides have two trainings or more."
@@ -162,12 +167,8 @@ def similarity_told(study: StudyFolder) -> list[str]:
     """A sentence on how CKA and retrieval go together over conditions, each at the layer where its
     sentences are found best; none of fewer than four conditions, or where one is everywhere the same."""
     pairs = []
-    for name, best in study.layers.items():
-        layer = None if best is None else best.layer
-        both = (
-            study.mean(name, "precision_at_1", "unaligned", layer),
-            study.mean(name, "debiased_linear_cka", None, layer),
-        )
+    for name in study.layers:
+        both = study.sentences(name), study.cka(name)
         values = [math.nan if one is None else one.value for one in both]
         if not any(map(math.isnan, values)):
             pairs.append(values)
@@ -182,7 +183,7 @@ def similarity_told(study: StudyFolder) -> list[str]:
 
 
 def differences(
-    scores: Sequence[Score], better: str, worse: str, layers: Mapping[str, Best | None]
+    study: StudyFolder, better: str, worse: str
 ) -> dict[str, tuple[float, float, float]]:
     """By how much one condition is above another, with 95 % intervals, by each of :data:`MEASURES`: of
     subwords Welch's, over seeds, of sentences over seeds and sentences. What cannot be said is left
@@ -190,16 +191,20 @@ def differences(
     found = {}
     for measure, map_of in _MAPS.items():
         values = [
-            np.array([s.value for s in scores if _is_alignment(s, name, map_of)])
+            np.array([s.value for s in study.scores if _is_alignment(s, name, map_of)])
             for name in (better, worse)
         ]
         if min(map(len, values)) > 1:
             difference, low, high = welch(*values)
             found[measure] = difference, max(low, -1.0), min(high, 1.0)  # of shares
-    if layers.get(better) is not None and layers.get(worse) is not None:
-        sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
-        if min(len(hits) for hits, _ in sides) > 1:
-            found["sentences"] = seeds_difference(sides[0], sides[1])
+    sides = [_hits(study, name) for name in (better, worse)]
+    if min(len(hits) for hits, _ in sides) > 1:
+        found["sentences"] = seeds_difference(sides[0], sides[1])
+        before = [_hits(study, name, "random_encoder") for name in (better, worse)]
+        if study.is_natural and [len(one[0]) for one in before] == [len(one[0]) for one in sides]:
+            found[_GAIN] = seeds_contrast(
+                [(1.0, *sides[0]), (-1.0, *before[0])], [(-1.0, *sides[1]), (1.0, *before[1])]
+            )
     return found
 
 
@@ -208,13 +213,18 @@ def _is_alignment(score: Score, name: str, map_of: str = "unaligned") -> bool:
     return told == (name, "token_alignment", map_of) and score.seed is not None
 
 
-def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.ndarray, np.ndarray]:
+def _hits(
+    study: StudyFolder, name: str, condition: str = "unaligned"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Right answers of a condition at its chosen layer, and of how many; none where nothing was measured."""
+    best = (study.untrained if condition == "random_encoder" else study.layers).get(name)
+    if best is None:
+        return np.zeros((0, 0)), np.zeros((0, 0))
+    wanted = (name, "precision_at_1", condition, best.layer)
     return hits_of(
         score
-        for score in scores
-        if (score.encoder, score.quantity, score.condition) == (name, "precision_at_1", "unaligned")
-        and best is not None
-        and score.layer == best.layer
+        for score in study.scores
+        if (score.encoder, score.quantity, score.condition, score.layer) == wanted
     )
 
 
@@ -258,22 +268,38 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     return difference, difference - half, difference + half
 
 
-def findings(study: StudyFolder) -> list[_Rows | str]:
-    """Which of the paper's orders are found (a table of each condition against all that the paper
-    puts below it, next to it or further down), how many that are, and whether what is not found
-    says anything."""
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """Which of a paper's orders are found.
+
+    Attributes
+    ----------
+    rows: each condition against all that the paper puts below it, next to it or further down, with
+        the differences by each measure and their verdicts, below a head; empty where the paper has no order.
+    compared: how many comparisons that is. control: whether what is not found says anything.
+    judged: why there is no verdict. Each is a sentence, or "".
+    """
+
+    rows: _Rows
+    compared: str
+    control: str
+    judged: str
+
+
+def findings(study: StudyFolder) -> Findings:
+    """Which of the paper's orders are found in a study."""
     pairs = ordered_pairs(study.told["order"], study.layers)
-    found = {pair: differences(study.scores, *pair, study.layers) for pair in pairs}
-    measures = [what for what in MEASURES if any(what in one for one in found.values())] or MEASURES
+    found = {pair: differences(study, *pair) for pair in pairs}
+    may = MEASURES[2:] if study.is_natural else MEASURES[:3]
+    measures = [what for what in may if any(what in one for one in found.values())] or may
     rows: _Rows = [("the paper's order", *(cell for what in measures for cell in (what, "")))]
     for (better, worse), one in found.items():
         cells = [cell for what in measures for cell in verdict(one.get(what))]
         rows.append((f"{better} > {worse}", *cells))
     if len(rows) == 1:
-        return [*_control_told(study)]
-    told = [*filter(None, [compared_told(rows)]), *_control_told(study)]
+        return Findings([], "", control_told(study), "")
     single = any(study.trainings(name) < 2 for name in study.names)
-    return [rows, *told, *([JUDGED] if single else [])]
+    return Findings(rows, compared_told(rows), control_told(study), JUDGED if single else "")
 
 
 def intervals_told(study: StudyFolder) -> str:
@@ -322,7 +348,11 @@ def compared_told(rows: _Rows) -> str:
     >>> compared_told([row, row, row])
     '4 comparisons, each with an interval of its own: of 20 where there is no difference, one is expected to hold no 0.'
     """
-    n = sum(cell != "-" for row in rows[1:] for cell in row[2::2])
+    return comparisons_told(sum(cell != "-" for row in rows[1:] for cell in row[2::2]))
+
+
+def comparisons_told(n: int) -> str:
+    """What so many comparisons are worth; "" of one or none."""
     if n < 2:
         return ""
     return (
@@ -331,23 +361,22 @@ def compared_told(rows: _Rows) -> str:
     )
 
 
-def _control_told(study: StudyFolder) -> list[str]:
-    """Of each measure whether the positive control reached what makes a negative finding count."""
-    name, best = study.told["control"], study.layers.get(study.told["control"])
+def control_told(study: StudyFolder) -> str:
+    """Of each measure whether the positive control reached what makes a negative finding count; ""
+    where it is not measured."""
+    name = study.told["control"]
     if not name:
-        return [
+        return (
             "Nothing here is known to succeed, so what is not found says nothing: transliteration "
             "alone, as one of the conditions, would tell (translit, in the study's name)."
-        ]
+        )
     reached = {what: study.mean(name, "token_alignment", map_of) for what, map_of in _MAPS.items()}
-    untrained = 0.0
-    if best is not None:
-        reached["sentences"] = study.mean(name, "precision_at_1", "unaligned", best.layer)
-        random = study.curve(name, "precision_at_1", "random_encoder").values()
-        untrained = max((one.value for one in random), default=0.0)
+    reached["sentences"] = study.sentences(name)
+    before = study.sentences(name, "random_encoder")
+    untrained = 0.0 if before is None else before.value
     there = {measure: one.value for measure, one in reached.items() if one is not None}
     if not there:
-        return []
+        return ""
     short = [measure for measure, value in there.items() if value < REACHED]
     # on a natural pair an untrained encoder may find half of the sentences
     learnt = (there.get("sentences", 1.0) - untrained) / (1 - untrained) if untrained < 1 else 0.0
@@ -357,6 +386,8 @@ def _control_told(study: StudyFolder) -> list[str]:
     ]
     values = join([f"{value:.2f} by {measure}" for measure, value in there.items()])
     told = [f"The positive control, {name}, reached {values}."]
+    if study.is_natural and not hardly_learnt:
+        told.append(f"An untrained encoder finds {untrained:.2f} of the sentences.")
     if enough:
         told.append(
             f"By {join(enough)} an order that is reversed counts at this size; of an open "
@@ -369,7 +400,7 @@ def _control_told(study: StudyFolder) -> list[str]:
             f"An untrained encoder already finds {untrained:.2f} of the sentences, and training did "
             "not bring half of the others: what is not found by sentences says nothing."
         )
-    return [" ".join(told)]
+    return " ".join(told)
 
 
 def anchors_told(study: StudyFolder) -> list[str]:

@@ -63,14 +63,12 @@ class Curve:
 
 def has_two_models(study: StudyFolder) -> bool:
     """Whether a study compares encoders of two trainings."""
-    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
-    return any(as_table(one).get("beside") for one in conditions.values())
+    return any(as_table(one).get("beside") for one in study.conditions.values())
 
 
 def curves_by_pair(study: StudyFolder) -> dict[str, list[Curve]]:
     """Second language -> the curves of its pair of texts: one model of both, a model of each, and
     an untrained one on the second side."""
-    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
     pairs: dict[str, list[Curve]] = {}
     for name in study.names:
         target = next(
@@ -79,7 +77,7 @@ def curves_by_pair(study: StudyFolder) -> dict[str, list[Curve]]:
         if target is None:
             continue
         found = pairs.setdefault(target, [])
-        apart = bool(as_table(conditions.get(name)).get("beside"))
+        apart = bool(as_table(study.conditions.get(name)).get("beside"))
         found.append(Curve(name, name, False))
         if apart:
             which = name.partition("-")[2] or target  # "monolingual-fra"

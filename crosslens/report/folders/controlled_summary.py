@@ -58,6 +58,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             "by frequency",
             "P@1 of sentences",
             "at layer",
+            "untrained",
             "CKA there",
             f"{PAPERS[study.told['paper']]}: {printed_what(study.told['paper'])}",
         ),
@@ -71,13 +72,15 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         told = [f"Tokens until P@1 of subwords is {REACHED}: {'; '.join(reached)}."]
     told += [*overlap_told(study), *anchors_told(study)]
     told += [*similarity_told(study), *over_layers_told(study)]
+    found = findings(study)
     return [
         title_of(study.told),
         _measured(rows),
         _how(study),
         *told,
         *_curves(study),
-        *(part if isinstance(part, str) else _joined(part) for part in findings(study)),
+        *([_joined(found.rows)] if found.rows else []),
+        *filter(None, (found.compared, found.control, found.judged)),
     ]
 
 
@@ -118,9 +121,8 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
     direct, mapped = (
         study.mean(name, "token_alignment", condition) for condition in ("unaligned", "procrustes")
     )
-    layer = None if best is None else best.layer
-    sentences = study.mean(name, "precision_at_1", "unaligned", layer)
-    cka = study.mean(name, "debiased_linear_cka", None, layer)
+    sentences, untrained = study.sentences(name), study.sentences(name, "random_encoder")
+    cka = study.cka(name)
     kept, near = (study.mean(name, f"{what}_kept", None) for what in ("neighbours", "contexts"))
     return (
         name,
@@ -130,7 +132,8 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
         format_with_ends(mapped, 3, 1),
         _frequency(direct),
         format_with_ends(sentences, 3, 1),
-        "-" if layer is None else str(layer),
+        "-" if best is None else str(best.layer),
+        "-" if untrained is None else format_value(untrained.value, 3),
         "-" if cka is None else format_value(cka.value, 2),
         printed(study.told, name),
     )
@@ -159,9 +162,14 @@ def _how(study: StudyFolder) -> str:
         if any(s.quantity == "neighbours_kept" for s in scores)
         else ""
     )
+    about_gain = (
+        "Untrained: the same before training, at its best layer; gain: what training adds to it. "
+        if study.is_natural
+        else "Untrained: the same before training, at its best layer. "
+    )
     limits = [f"{intervals_told(study)}.", few_told(study), cut_told(scores)]
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
-        f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % "
+        f"map, chance {chance:.3f}; the layer is chosen on other sentences. {about_gain}Brackets: 95 % "
         f"{' '.join(filter(None, limits))}"
     )

@@ -5,7 +5,6 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from crosslens.readers.published import PAPERS
 from crosslens.report.folders.controlled import (
@@ -18,9 +17,9 @@ from crosslens.report.folders.controlled import (
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
     MANY,
+    Findings,
     KeptOrder,
     anchors_told,
-    compared_told,
     cut_told,
     few_told,
     findings,
@@ -33,7 +32,7 @@ from crosslens.report.folders.controlled_similarity import (
     has_two_models,
     over_layers_told,
 )
-from crosslens.report.folders.log import as_table
+from crosslens.report.folders.log import as_number, as_table
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -68,6 +67,7 @@ from crosslens.report.parts.wording import (
     paragraph,
     tag,
     text,
+    with_minus,
 )
 from crosslens.report.sections.controlled_similarity import (
     similarity_figure,
@@ -97,7 +97,7 @@ def controlled_page(folder: str | Path) -> str:
         name: dataclasses.replace(series_style(place), band=True)
         for place, name in enumerate(dict.fromkeys([*study.names, *study.learning]))
     }
-    orders, counted, control = _orders(study)
+    found = findings(study)
     ladder = kept_order(study)
     pairs = curves_by_pair(study) if has_two_models(study) else {}
     with plain_style():
@@ -109,9 +109,9 @@ def controlled_page(folder: str | Path) -> str:
                 else _lead(study, styles, numbering)
                 if ladder is None
                 else _by_kept_order(ladder, numbering),
-                [text(control), *similarity_told_of(study, pairs)]
+                [text(found.control), *similarity_told_of(study, pairs)]
                 if pairs
-                else _told(study, orders, control, ladder),
+                else _told(study, found, ladder),
                 _facts(study),
                 _notes(folder, study),
                 [],
@@ -120,7 +120,7 @@ def controlled_page(folder: str | Path) -> str:
             similarity_section(study, pairs) if pairs else "",
             section("conditions", "Condition by condition", _conditions(study)),
             _layers(study, styles, numbering) if ladder is None else "",
-            _found(orders, counted, study.told["paper"]) if orders else "",
+            _found(found, study.told["paper"]) if found.rows else "",
             section(
                 "provenance",
                 "How it was made",
@@ -176,16 +176,6 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
 
 
 _Orders = list[tuple[str, ...]]
-
-
-def _orders(study: StudyFolder) -> tuple[_Orders, str, str]:
-    """The table of the paper's orders with its head, empty where it has none, how many comparisons it
-    has, and the sentence on the control."""
-    found = findings(study)
-    rows = next((part for part in found if not isinstance(part, str)), [])
-    counted = compared_told(rows)
-    told = [part for part in found if isinstance(part, str) and part != counted]
-    return list(rows), counted, next(iter(told), "")
 
 
 def _verdicts(orders: _Orders) -> dict[str, dict[str, list[str]]]:
@@ -255,13 +245,13 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
     )
 
 
-def _told(study: StudyFolder, orders: _Orders, control: str, ladder: KeptOrder | None) -> list[str]:
+def _told(study: StudyFolder, found: Findings, ladder: KeptOrder | None) -> list[str]:
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
-    told = [text(one) for one in (control, *anchors_told(study)) if one]
-    if orders:
+    told = [text(one) for one in (found.control, *anchors_told(study)) if one]
+    if found.rows:
         said = [
             f"by {measure} {word}: {join(names, most=3)}"
-            for measure, groups in _verdicts(orders).items()
+            for measure, groups in _verdicts(found.rows).items()
             for word, names in groups.items()
         ]
         paper = PAPERS[study.told["paper"]]
@@ -278,9 +268,10 @@ def _told(study: StudyFolder, orders: _Orders, control: str, ladder: KeptOrder |
 
 def _facts(study: StudyFolder) -> dict[str, str]:
     settings = as_table(study.config.get("settings"))
-    recipe = _first_recipe(study)
-    shape = as_table(recipe.get("encoder"))
-    tokens = max((one.end for one in study.learning.values()), default=math.nan)
+    recipes = [*study.recipes.values()]
+    shape = as_table(recipes[0].get("encoder")) if recipes else {}
+    subwords = {as_table(one.get("vocabulary")).get("size", "?") for one in recipes}
+    tokens = {as_number(one.get("steps")) * as_number(one.get("batch_tokens")) for one in recipes}
     return {
         "Study": named(study.told["name"]),
         "After": text(PAPERS[study.told["paper"]]),
@@ -288,11 +279,11 @@ def _facts(study: StudyFolder) -> dict[str, str]:
         "Seeds of each": text(settings.get("seeds", "not recorded")),
         "Encoder": text(
             f"{shape.get('layers', '?')} layers of {shape.get('hidden_size', '?')}, "
-            f"{as_table(recipe.get('vocabulary')).get('size', '?')} subwords"
+            f"{' or '.join(map(str, sorted(subwords, key=str)))} subwords"
         ),
-        "Tokens of each training": "not recorded"
-        if math.isnan(tokens)
-        else f"{tokens / 1e6:.1f} M",
+        "Tokens of each training": join(
+            ["not recorded" if math.isnan(one) else f"{one / 1e6:.1f} M" for one in sorted(tokens)]
+        ),
     }
 
 
@@ -306,59 +297,65 @@ def _notes(folder: Path, study: StudyFolder) -> list[str]:
 
 
 def _conditions(study: StudyFolder) -> str:
-    paper = study.told["paper"]
-    head = ["Condition", "Seeds", "Neighbours kept", "Contexts kept"]
-    head += ["P@1 of subwords", "after a map", "by frequency alone"]
-    head += [
-        "tokens until .5",
-        "P@1 of sentences",
-        "layer",
-        "CKA there",
-    ]
-    numbers = {name: printed(study.told, name) for name in study.names}
-    is_printed = set(numbers.values()) != {"-"}
-    shared = [f"subword_overlap_{what}" for what in ("types", "tokens")]
-    has_shared = any(study.mean(name, shared[0], None) for name in study.names)
-    head += ["Subwords in common", "of all that occur"] if has_shared else []
-    head += [f"{PAPERS[paper]}: {printed_what(paper)}"] if is_printed else []
-    rows = []
-    for name in study.names:
-        best = study.layers[name]
-        layer = None if best is None else best.layer
-        direct = study.mean(name, _SUBWORDS, "unaligned")
-        by_frequency = None if direct is None else direct.evidence.by_frequency
-        learning = study.learning.get(name)
-        rows.append(
-            [
-                named(name),
-                str(study.trainings(name)),
-                number(study.mean(name, "neighbours_kept", None), 2),
-                number(study.mean(name, "contexts_kept", None), 2),
-                value_cell(direct),
-                value_cell(study.mean(name, _SUBWORDS, "procrustes")),
-                "–" if by_frequency is None else decimal(by_frequency),
-                "–" if learning is None else text(learning.reached()),
-                value_cell(study.mean(name, _SENTENCES, "unaligned", layer)),
-                "–" if layer is None else str(layer),
-                number(study.mean(name, _CKA, None, layer), 2),
-                *(number(study.mean(name, one, None)) for one in shared if has_shared),
-                *([text(numbers[name])] if is_printed else []),
-            ]
-        )
-    about_shared = (
+    head, *rows = _columns(study)
+    told = [_columns_told(study), cut_told(study.scores), few_told(study)]
+    return table(" ".join(filter(None, told)), head, rows)
+
+
+def _columns(study: StudyFolder) -> list[list[str]]:
+    """The table of the conditions with its head: the columns of which one condition at least has
+    something."""
+    paper, names = study.told["paper"], study.names
+    direct = {name: study.mean(name, _SUBWORDS, "unaligned") for name in names}
+    frequency = {n: None if one is None else one.evidence.by_frequency for n, one in direct.items()}
+    learning, layers = study.learning, study.layers
+
+    def mean(quantity: str, digits: int = 3) -> list[str]:
+        return [number(study.mean(name, quantity, None), digits) for name in names]
+
+    columns = {
+        "Condition": [named(name) for name in names],
+        "Seeds": [str(study.trainings(name)) for name in names],
+        "Neighbours kept": mean("neighbours_kept", 2),
+        "Contexts kept": mean("contexts_kept", 2),
+        "P@1 of subwords": [value_cell(direct[name]) for name in names],
+        "after a map": [value_cell(study.mean(name, _SUBWORDS, "procrustes")) for name in names],
+        "by frequency alone": ["–" if one is None else decimal(one) for one in frequency.values()],
+        "tokens until .5": [
+            text(learning[name].reached()) if name in learning else "–" for name in names
+        ],
+        "P@1 of sentences": [value_cell(study.sentences(name)) for name in names],
+        "layer": ["–" if (best := layers[name]) is None else str(best.layer) for name in names],
+        "untrained": [number(study.sentences(name, "random_encoder")) for name in names],
+        "CKA there": [number(study.cka(name), 2) for name in names],
+        "Subwords in common": mean("subword_overlap_types"),
+        "of all that occur": mean("subword_overlap_tokens"),
+        f"{PAPERS[paper]}: {printed_what(paper)}": [
+            text("–" if (one := printed(study.told, name)) == "-" else one) for name in names
+        ],
+    }
+    kept = {head: cells for head, cells in columns.items() if set(cells) != {"–"}}
+    return [list(kept), *map(list, zip(*kept.values(), strict=True))]
+
+
+def _columns_told(study: StudyFolder) -> str:
+    """What the columns of the conditions are."""
+    has = {score.quantity for score in study.scores}
+    order = (
+        "Neighbours kept: the share of neighbouring subwords that stay neighbours in the same order; "
+        "contexts kept: of pairs of subwords at most 5 places apart, the share that stay so in any order. "
+    )
+    shared = (
         "Subwords in common: the share of the second language's different subwords, and of all that "
         "occur, that the first one's text has as well. "
-        if has_shared
-        else ""
     )
-    caption = (
-        f"Means over seeds; brackets are 95 % {intervals_told(study)}. Neighbours kept: the share of neighbouring subwords that "
-        "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
-        "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
-        f"and shown on the other. {about_shared}"
-    )
-    told = [caption.rstrip(), cut_told(study.scores), few_told(study)]
-    return table(" ".join(filter(None, told)), head, rows)
+    return (
+        f"Means over seeds; brackets are 95 % {intervals_told(study)}. "
+        f"{order if 'neighbours_kept' in has else ''}"
+        "The layer is chosen on one half of the kept sentences and shown on the other; untrained: P@1 of "
+        "sentences of the encoder before training, at its best layer. "
+        f"{shared if 'subword_overlap_types' in has else ''}"
+    ).rstrip()
 
 
 def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
@@ -385,12 +382,11 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
     key = legend([*entries, (_UNTRAINED, "untrained")], sticky=False)
     reading = f"means over seeds, bands are 95 % {intervals_told(study)}"
     drawn = figure(numbering, "Layer by layer.", reading, key, panels)
-    best = {
-        name: study.mean(name, _SENTENCES, "unaligned", one.layer)
-        for name, one in study.layers.items()
-        if one is not None
-    }
-    told = "; ".join(f"{named(name)} {estimate(score)}" for name, score in best.items())
+    told = "; ".join(
+        f"{named(name)} {estimate(study.sentences(name))}"
+        for name, best in study.layers.items()
+        if best is not None
+    )
     further = [paragraph(text(one)) for one in (*similarity_told(study), *over_layers_told(study))]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
@@ -410,7 +406,7 @@ def _different(curves: Iterable[Mapping[int, Score]]) -> list[Mapping[int, Score
     return found
 
 
-def _found(orders: _Orders, counted: str, paper: str) -> str:
+def _found(found: Findings, paper: str) -> str:
     """The section on the orders of a paper, by its key."""
     ours = (
         "subwords after a map, and sentences, are our own measures"
@@ -420,46 +416,39 @@ def _found(orders: _Orders, counted: str, paper: str) -> str:
     over = (
         " Intervals of subwords are over seeds (Welch), of sentences over seeds and sentences. "
         f"{ours[0].upper()}{ours[1:]}."
-        if _verdicts(orders)
+        if _verdicts(found.rows)
         else ""
     )
     reading = (
         "Found: the 95 % interval of the difference lies above 0; reversed: below 0; open: it holds "
-        f"0. {JUDGED}{over} {counted}"
+        f"0. {JUDGED}{over} {found.compared}"
     ).rstrip()
     return section(
         "orders",
         "What the paper found, and what is found here",
-        _orders_table(orders),
+        _orders_table(found.rows),
         paragraph(reading),
-        told=_counted(orders),
+        told=_counted(found.rows),
     )
 
 
 def _orders_table(orders: _Orders) -> str:
     head = ["The paper's order"]
     head += [cell for what in orders[0][1::2] for cell in (f"{what.capitalize()}: difference", "")]
-    rows = [[_cell(cell, place) for place, cell in enumerate(row)] for row in orders[1:]]
+    rows = [[_cell(cell) for cell in row] for row in orders[1:]]
     return table("Differences of means with 95 % intervals.", head, rows)
 
 
-def _cell(cell: str, place: int) -> str:
+def _cell(cell: str) -> str:
     if cell == "-":
         return "–"
-    # names of conditions keep their hyphens
-    return text(cell.replace("-", "−") if place % 2 else cell)
-
-
-def _first_recipe(study: StudyFolder) -> dict[str, Any]:
-    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
-    return as_table(as_table(next(iter(conditions.values()), None)).get("recipe"))
+    return text(with_minus(cell))
 
 
 def _recipes(study: StudyFolder) -> list[str]:
     """The settings that all conditions have, and those in which each differs."""
-    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
-    recipes = {name: as_table(as_table(one).get("recipe")) for name, one in conditions.items()}
-    first = _first_recipe(study)
+    recipes = study.recipes
+    first = next(iter(recipes.values()), {})
     common = {
         key: value
         for key, value in first.items()

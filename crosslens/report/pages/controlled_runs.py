@@ -6,7 +6,14 @@ from pathlib import Path
 
 from crosslens.errors import refuse
 from crosslens.report.folders.controlled import StudyFolder, load_study, title_of
-from crosslens.report.folders.controlled_findings import changed, differences, verdict
+from crosslens.report.folders.controlled_findings import (
+    MEASURES,
+    changed,
+    comparisons_told,
+    control_told,
+    differences,
+    verdict,
+)
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import plain_style, series_style
 from crosslens.report.parts.intervals import interval_panel
@@ -31,17 +38,21 @@ from crosslens.report.parts.wording import (
     short_folders,
     tag,
     text,
+    with_minus,
 )
 from crosslens.report.sections.settings_differ import settings_differ
 from crosslens.score import Score
 
 __all__ = ["controlled_runs_page"]
 
-_MEASURES = {
-    "Sentences": ("precision_at_1", "unaligned"),
-    "Subwords": ("token_alignment", "unaligned"),
-    "CKA": ("debiased_linear_cka", None),
+_VALUES = {
+    "Sentences": "P@1 of sentences, at the layer that is chosen on other sentences",
+    "Sentences, untrained": "the same before training, at the layer that is best",
+    "Subwords": "P@1 of subwords",
+    "CKA": "debiased linear CKA, at the layer that is chosen for the sentences",
 }
+_RATES = ("rate", "most")  # of extra anchors; the rest are files and languages
+_Differences = Mapping[str, Mapping[str, Mapping[str, tuple[float, float, float]]]]
 
 
 def controlled_runs_page(folders: Sequence[str | Path]) -> str:
@@ -61,13 +72,14 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
         expected, got = "studies with a condition in common", join([str(f) for f in folders])
         refuse("report", expected, got, "draw each study's own page")
     numbering, first = Numbering(), next(iter(runs.values()))
+    less = {name: {pair: _less_control(run, name) for pair, run in runs.items()} for name in names}
     title = f"{title_of(first.told).partition(':')[0]}: {join([*runs], most=4)}"
     with plain_style():
         parts = [
             headline(
                 title,
                 _overview(runs, names, numbering),
-                [text(_control(pair, run)) for pair, run in runs.items()],
+                [text(f"{pair}: {_control_of_pair(run)}") for pair, run in runs.items()],
                 {
                     "Studies": join([named(pair) for pair in runs]),
                     "Seeds of each": join([str(_seeds(run)) for run in runs.values()]),
@@ -79,9 +91,9 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
             section(
                 "conditions",
                 "Condition by condition",
-                *(_values(measure, runs, names) for measure in _MEASURES),
+                *(_values(measure, runs, names) for measure in _VALUES),
             ),
-            section("less", "Less the control", _less(runs, names), _more(runs, names)),
+            section("less", "Less the control", _less(runs, less), _more(runs, less)),
             section(
                 "made",
                 "How this was made",
@@ -116,16 +128,12 @@ def _seeds(run: StudyFolder) -> int:
 
 
 def _size(run: StudyFolder) -> dict[str, object]:
-    """What is to be the same in studies that are compared."""
-    conditions = as_table(as_table(run.config.get("settings")).get("conditions"))
-    recipe = as_table(as_table(next(iter(conditions.values()), None)).get("recipe"))
-    shape, vocabulary = as_table(recipe.get("encoder")), as_table(recipe.get("vocabulary"))
+    """What is to be the same in studies that are compared: all settings of every condition but the
+    texts and the languages."""
     return {
-        "steps": recipe.get("steps"),
-        "batch_tokens": recipe.get("batch_tokens"),
-        "layers": shape.get("layers"),
-        "hidden_size": shape.get("hidden_size"),
-        "vocabulary.size": vocabulary.get("size"),
+        name: {key: one for key, one in recipe.items() if key not in ("sources", "anchors")}
+        | {"anchors": {k: v for k, v in as_table(recipe.get("anchors")).items() if k in _RATES}}
+        for name, recipe in run.recipes.items()
     }
 
 
@@ -134,21 +142,18 @@ def _asked(run: StudyFolder) -> dict[str, object]:
 
 
 def _mean(run: StudyFolder, name: str, measure: str) -> Score | None:
-    """A condition's mean, of what has layers at the one that is chosen on other sentences."""
-    quantity, condition = _MEASURES[measure]
-    best = run.layers.get(name)
+    """A condition's mean by one of the measures that are shown."""
     if measure == "Subwords":
-        return run.mean(name, quantity, condition)
-    return None if best is None else run.mean(name, quantity, condition, best.layer)
+        return run.mean(name, "token_alignment", "unaligned")
+    if measure == "CKA":
+        return run.cka(name)
+    return run.sentences(name, "unaligned" if measure == "Sentences" else "random_encoder")
 
 
-def _control(pair: str, run: StudyFolder) -> str:
-    name = run.told["control"]
-    if not name:
-        return f"{pair}: no positive control."
-    found = {one.lower(): _mean(run, name, one) for one in ("Subwords", "Sentences")}
-    told = [f"{one.value:.2f} by {what}" for what, one in found.items() if one is not None]
-    return f"{pair}: the positive control, {name}, reached {' and '.join(told) or 'nothing yet'}."
+def _control_of_pair(run: StudyFolder) -> str:
+    """What a study says of its control, within a sentence."""
+    told = control_told(run) or "the positive control is not measured yet."
+    return f"{told[0].lower()}{told[1:]}"
 
 
 def _overview(runs: Mapping[str, StudyFolder], names: Sequence[str], numbering: Numbering) -> str:
@@ -180,17 +185,16 @@ def _values(measure: str, runs: Mapping[str, StudyFolder], names: Sequence[str])
     ]
     if not any(_mean(run, name, measure) for run in runs.values() for name in names):
         return ""
-    at = "" if measure == "Subwords" else ", at the layer that is chosen on other sentences"
-    what = "debiased linear CKA" if measure == "CKA" else f"P@1 of {measure.lower()}"
-    return table(f"{measure}: {what}{at}; means over seeds.", ["Condition", *map(text, runs)], rows)
+    caption = f"{measure}: {_VALUES[measure]}; means over seeds."
+    return table(caption, ["Condition", *map(text, runs)], rows)
 
 
-def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
+def _less(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
     """Each condition less the control of its own study: what a part, or an anchor, is worth there."""
     rows = []
-    for name in names:
-        for measure in ("subwords", "sentences"):
-            cells = [_less_control(run, name, measure) for run in runs.values()]
+    for name, pairs in less.items():
+        for measure in MEASURES:
+            cells = [pairs[pair].get(measure) for pair in runs]
             if any(cells):
                 rows.append([named(name), measure, *map(_told, cells)])
     if not any(run.told["control"] for run in runs.values()):
@@ -199,21 +203,21 @@ def _less(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
         return paragraph("Differences are told where both sides have two trainings or more.")
     about = (
         "Differences to the positive control of the same study, with 95 % intervals (subwords: Welch's, "
-        "over seeds; sentences: over seeds and sentences), where both sides have two trainings or more."
+        "over seeds; sentences: over seeds and sentences), where both sides have two trainings or more. "
+        "Gain: what training adds to the sentences that an untrained encoder finds."
     )
     return table(about, ["Condition", "By", *map(text, runs)], rows)
 
 
-def _more(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
+def _more(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
     """How the differences to the control differ between the first study and each other one: whether
     an anchor, or a part, is worth more in one pair than in another."""
     first, *others = runs
     others = [pair for pair in others if _control_of(runs[pair]) == _control_of(runs[first])]
     rows = []
-    for name in names:
-        for measure in ("subwords", "sentences"):
-            here = _less_control(runs[first], name, measure)
-            there = [_less_control(runs[pair], name, measure) for pair in others]
+    for name, pairs in less.items():
+        for measure in MEASURES:
+            here, there = pairs[first].get(measure), [pairs[pair].get(measure) for pair in others]
             cells = [changed(here, one) if here and one else None for one in there]
             if any(cells):
                 rows.append([named(name), measure, *map(_told, cells)])
@@ -222,14 +226,10 @@ def _more(runs: Mapping[str, StudyFolder], names: Sequence[str]) -> str:
     about = (
         f"By how much each of these differences is higher than in {first}, with 95 % intervals from those of "
         "both (Zou & Donner 2008), as of pairs whose trainings are independent: one that holds 0 leaves open whether a "
-        "condition is worth more in one pair than in the other."
+        "condition is worth more in one pair than in the other. "
     )
-    n = sum(cell != "–" for row in rows for cell in row[2:])
-    if n > 1:
-        about += (
-            f" {n} comparisons: of 20 where there is no difference, one is expected to hold no 0."
-        )
-    return table(about, ["Condition", "By", *map(text, others)], rows)
+    about += comparisons_told(sum(cell != "–" for row in rows for cell in row[2:]))
+    return table(about.rstrip(), ["Condition", "By", *map(text, others)], rows)
 
 
 def _control_of(run: StudyFolder) -> tuple[str, str]:
@@ -239,13 +239,14 @@ def _control_of(run: StudyFolder) -> tuple[str, str]:
     return name, run.told["published"].get(name, "")
 
 
-def _less_control(run: StudyFolder, name: str, measure: str) -> tuple[float, float, float] | None:
-    """A condition less the control of its study; None where it is the control, or there is too little."""
+def _less_control(run: StudyFolder, name: str) -> dict[str, tuple[float, float, float]]:
+    """A condition less the control of its study, by each measure; none where it is the control, or
+    there is too little."""
     control = run.told["control"]
     if name == control or name not in run.names or control not in run.names:
-        return None
-    return differences(run.scores, name, control, run.layers).get(measure)
+        return {}
+    return differences(run, name, control)
 
 
 def _told(found: tuple[float, float, float] | None) -> str:
-    return text(verdict(found)[0].replace("-", "−")) if found else "–"
+    return text(with_minus(verdict(found)[0])) if found else "–"

@@ -6,6 +6,7 @@ Everything that comes from a run (names, paths, reasons) reaches the page throug
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ __all__ = [
     "spread",
     "tag",
     "text",
+    "with_minus",
     "within",
 ]
 
@@ -195,6 +197,15 @@ def number(score: Score | None, places: int = 3) -> str:
         if math.isnan(score.value)
         else decimal(score.value, places)
     )
+
+
+def with_minus(told: str) -> str:
+    """A text whose hyphens before numbers are minus signs.
+
+    >>> with_minus("sep-1-3, zero-shot: -0.2 [-.3, -.1]")
+    'sep-1-3, zero-shot: −0.2 [−.3, −.1]'
+    """
+    return re.sub(r"(?<![\w-])-(?=[\d.])", "−", told)
 
 
 def estimate(score: Score | None, places: int = 3) -> str:

@@ -12,7 +12,7 @@ from toy_texts import _OTHER, _WORDS, prepared, toy_recipe, weights, write_lines
 from crosslens.errors import InputError
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
 from crosslens.models.training import anchors
-from crosslens.models.training.anchors import Anchors, check_direction
+from crosslens.models.training.anchors import Anchors, check_direction, read_weighted
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, resolve, with_overrides
@@ -48,7 +48,7 @@ def both(batches, step):
         batches._items(int(batches.which[step]), int(batches.turn[step]))
     )
     switched, counts = batches._rows(step)
-    return plain, switched, counts
+    return plain, switched, tuple(map(sum, zip(*counts.values(), strict=True)))
 
 
 def test_whole_words_of_sentences_become_translations_and_nothing_else_changes(tmp_path):
@@ -92,11 +92,37 @@ def test_no_batch_exceeds_the_limit_and_the_rate_is_realised(tmp_path, units):
         _, _, (words, known, replaced) = both(limited, step)
         assert words >= known and replaced <= 0.15 * words
     free = recipe_with(tmp_path, units=units, most=1.0)
-    told = MaskedBatches(*prepared(free, tmp_path / "run")).anchor_counts(30).told()
+    told = MaskedBatches(*prepared(free, tmp_path / "run")).anchor_counts(30)[""].told()
     spread = 4 * (0.3 * 0.7 / told["known"]) ** 0.5
     assert told["known"] == told["words"] and abs(told["of_known"] - 0.3) < spread
-    told = limited.anchor_counts(30).told()
+    counts = limited.anchor_counts(30)
+    told, *others = (one.told() for one in counts.values())
     assert told["of_words"] <= 0.15 and 0.12 < told["highest"] <= 0.15
+    assert sorted(counts) == ["", *sorted(limited.recipe.languages)]
+    assert sum(one["replaced"] for one in others) == told["replaced"]
+    assert all(one["highest"] <= 0.15 for one in others)
+
+
+def test_a_word_is_never_replaced_by_itself(tmp_path):
+    """Half of the words have themselves among their translations: nothing is lost to these."""
+    same = [(word, word) for word in _WORDS[::2]]
+    told = {"units": "sentences", "mode": "joint", "rate": 1.0, "most": 1.0}
+    recipe = recipe_with(tmp_path, [*PAIRS.items(), *same], **told)
+    batches = MaskedBatches(*prepared(recipe, tmp_path / "run"))
+    for step in range(10):
+        plain, switched, _ = both(batches, step)
+        language = batches.recipe.languages[plain.languages[0, 0]]
+        before, after = (words_of(batches, one.ids, language) for one in (plain, switched))
+        assert after == [[BOTH[word] for word in row] for row in before]
+    alone = recipe_with(tmp_path, same, mode="joint")
+    with pytest.raises(InputError, match="none is so, or each is a word and itself"):
+        MaskedBatches(*prepared(alone, tmp_path / "other"))
+
+
+def test_weights_of_translations_are_above_0(tmp_path):
+    path = write_lines(tmp_path / "scored.txt", ["sun\tzon\t0.5", "moon\tmaan\t-0.1"])
+    with pytest.raises(InputError, match="expected scores above 0, .*, got -0.1 of 'moon maan'"):
+        read_weighted(path)
 
 
 def test_a_row_never_grows_beyond_its_room(tmp_path):

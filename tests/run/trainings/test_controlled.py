@@ -33,7 +33,7 @@ from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders import controlled_findings
-from crosslens.report.folders.controlled import load_study, measured_so_far
+from crosslens.report.folders.controlled import StudyFolder, load_study, measured_so_far
 from crosslens.report.folders.controlled_findings import (
     differences,
     kept_order,
@@ -66,13 +66,16 @@ def settings(tmp_path_factory):
     (folder / "other.txt").write_text("".join(line + "\n" for line in other))
     turned = [" ".join(line.split()[::-1]) for line in lines]
     (folder / "syntax.txt").write_text("".join(line + "\n" for line in turned))
-    files = {name: str(folder / f"{name}.txt") for name in ("data", "other", "syntax")}
-    return {**SMALL, **files}
+    shuffled = [*turned[1:], turned[0]]
+    (folder / "shuffled.txt").write_text("".join(line + "\n" for line in shuffled))
+    names = ("data", "other", "syntax", "shuffled")
+    return {**SMALL, **{name: str(folder / f"{name}.txt") for name in names}}
 
 
 READ = {
     "other": ["deshpande-corpora"],
     "syntax": ["deshpande-pairs", "deshpande-compositions"],
+    "shuffled": [],
     "paraphrase": ["conneau-cka"],
 }
 
@@ -536,7 +539,8 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     ]
     assert counted.startswith("9 comparisons, each with an interval of its own")
     assert "reached 0.81" in control and "of an open one these seeds cannot tell" in control
-    found = differences(scores, "parallel", "same", {"parallel": None, "same": None})
+    study = dataclasses.replace(load_study(tmp_path), layers={"parallel": None, "same": None})
+    found = differences(study, "parallel", "same")
     assert list(found) == ["subwords", "subwords after a map"]  # no layer, no sentences
     low = [dataclasses.replace(s, value=s.value / 2) for s in scores]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in low))
@@ -553,7 +557,7 @@ def test_with_one_training_on_a_side_no_order_is_judged(tmp_path, seeds):
     scores += means(scores)
     study_of(tmp_path, scores, ("parallel", "same"), order=[["parallel"], ["same"]])
     study = load_study(tmp_path)
-    assert differences(scores, "parallel", "same", study.layers) == {}
+    assert differences(study, "parallel", "same") == {}
     _, rows, how, found, *others = summary(tmp_path)
     assert found[1] == ("parallel > same", *"---")
     assert not any(part.startswith("comparison") for part in others)
@@ -580,6 +584,37 @@ def study_of(folder, scores, names, **more):
     (folder / "config.json").write_text(json.dumps({"kind": "controlled", "study": told}))
     lines = "".join(score.as_json() + "\n" for score in scores)
     (folder / "scores.jsonl").write_text(lines)
+
+
+def natural_scores(name, hits, untrained):
+    """Sentences of a natural pair: which are found when trained, and which before."""
+    scores = toy_scores(name, [0.0] * 3, hits)
+    before = [
+        dataclasses.replace(one, condition="random_encoder")
+        for one in toy_scores(name, [0.0] * 3, untrained)
+        if one.details.get("part") == "held_out"
+    ]
+    return [one for one in (*scores, *before) if one.quantity == "precision_at_1"]
+
+
+def test_a_gain_over_untrained_encoders_is_no_merit_of_words_in_common(tmp_path):
+    """Both conditions differ from an untrained encoder by one sentence: only their words differ."""
+    scores = [*natural_scores("default", 21, 20), *natural_scores("none", 3, 2)]
+    scores += means(scores)
+    study_of(tmp_path, scores, ("default", "none"), order=[["default"], ["none"]])
+    study = load_study(tmp_path)
+    found = differences(study, "default", "none")
+    assert list(found) == ["sentences", "sentences, gain"]
+    assert found["sentences"][0] == pytest.approx(18 / 50) and found["sentences"][1] > 0
+    assert found["sentences, gain"][0] == pytest.approx(0) and found["sentences, gain"][1] < 0
+    _, rows, how, orders, _, control = summary(tmp_path)
+    row = dict(zip(rows[0], rows[1], strict=True))
+    assert row["untrained"] == "0.400" and "gain: what training adds" in how
+    assert orders[1][1].endswith("found") and orders[1][2].endswith("open")
+    assert "An untrained encoder finds 0.40 of the sentences. Below 0.5" in control
+    write_report(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "Neighbours kept" not in page and "untrained" in page  # no column is empty
 
 
 def learnt(folder, name, curves, first=0):
@@ -750,7 +785,7 @@ def natural(settings, tmp_path_factory):
     lines = [dutch(line) for line in Path(settings["data"]).read_text().splitlines()]
     (folder / "nld.txt").write_text("".join(line + "\n" for line in lines))
     (folder / "words.txt").write_text("cat cato\ndog dogo\nruns runso\n")
-    own = {name: value for name, value in settings.items() if name not in ("other", "syntax")}
+    own = {name: value for name, value in settings.items() if name not in ("other", "syntax", "shuffled")}
     pair = f"nld:{folder / 'nld.txt'}"
     return {**own, "pair": pair, "dictionary": str(folder / "words.txt")}
 
@@ -1084,6 +1119,12 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
             {"syntax": "other"},
             "syntax: expected 700 lines, as data has, got 400",
         ),
+        ("deshpande-pairs", {"syntax": "data"}, "syntax: expected words of data in another order"),
+        (
+            "deshpande-pairs",
+            {"syntax": "shuffled"},
+            "syntax: expected the words of each line of data in another order, got line 1, ",
+        ),
         ("deshpande-pairs", {"data": "no.txt"}, "no.txt"),
         ("deshpande-pears", {}, "recipe: expected one of deshpande-pairs"),
         ("deshpande-pairs", {"other": "x"}, "other: expected none with deshpande-pairs, got 'x'"),
@@ -1092,7 +1133,8 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
 )
 def test_bad_settings_are_refused_before_anything_is_written(settings, name, changes, message):
     given = {**own(name, settings), **changes}
-    given |= {"syntax": settings["other"]} if changes.get("syntax") == "other" else {}
+    if changes.get("syntax") in ("other", "data", "shuffled"):
+        given["syntax"] = settings[changes["syntax"]]
     with pytest.raises(InputError, match=message):
         made(name, given)
 
@@ -1199,10 +1241,11 @@ def test_a_difference_of_shares_ends_at_one():
 
     values = {"a": (0.2, 0.9, 0.9), "b": (0.0, 0.1, 0.0)}
     scores = [score(name, n, value) for name, x in values.items() for n, value in enumerate(x)]
-    difference, low, high = differences(scores, "a", "b", {})["subwords"]
+    study = StudyFolder({}, scores, ["a", "b"], {}, {}, {}, {})
+    difference, low, high = differences(study, "a", "b")["subwords"]
     whole = welch(*map(np.array, values.values()))
     assert whole[2] > 1.0 == high and (difference, low) == whole[:2]
-    assert differences(scores, "b", "a", {})["subwords"][1] == -1.0
+    assert differences(study, "b", "a")["subwords"][1] == -1.0
 
 
 @pytest.mark.parametrize(
@@ -1223,16 +1266,16 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     """On a natural pair such an encoder finds what is written alike."""
 
     class Study:
-        told, layers = {"control": "default"}, {"default": types.SimpleNamespace(layer=3)}
+        told, is_natural = {"control": "default"}, False
 
-        def mean(self, name, quantity, condition, layer=None):
-            value = 0.7 if quantity == "token_alignment" else sentences
+        def mean(self, name, quantity, condition):
+            assert quantity == "token_alignment"
+            return types.SimpleNamespace(value=0.7)
+
+        def sentences(self, name, condition="unaligned"):
+            value = untrained if condition == "random_encoder" else sentences
             return types.SimpleNamespace(value=value)
 
-        def curve(self, name, quantity, condition):
-            assert (quantity, condition) == ("precision_at_1", "random_encoder")
-            return {n: types.SimpleNamespace(value=untrained / (n + 1)) for n in range(4)}
-
-    (told,) = controlled_findings._control_told(Study())
+    told = controlled_findings.control_told(Study())
     assert expected in told
     assert ("sentences an order" in told) is (expected.startswith("By"))
