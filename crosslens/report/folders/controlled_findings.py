@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _MAPS = {"subwords": "unaligned", "subwords after a map": "procrustes"}
-_GAIN = "sentences, gain"
+_GAIN = "gain of sentences"
 MEASURES = (*_MAPS, "sentences", _GAIN)
 """By what two conditions are compared: P@1 of subwords as Deshpande et al. 2022 have it, the same after
 an orthogonal map, and of sentences without one; the latter two are ours. On a natural pair, whose

@@ -157,19 +157,30 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
         )
         panels.append(panel("Subwords, while the encoders were trained", "", picture))
     curves = {name: study.curve(name, _SENTENCES, "unaligned") for name in study.names}
+    drawn = [line_of(curve, styles[name]) for name, curve in curves.items()]
+    if study.is_natural:  # words in common alone find some
+        for name in study.names:
+            dotted = dataclasses.replace(
+                styles[name], dash="dotted", width=1.3, marker="", band=False
+            )
+            drawn.append(line_of(study.curve(name, _SENTENCES, "random_encoder"), dotted))
     picture = curve_panel(
         numbering.panel(),
         "P@1 of sentences by layer: " + ", ".join(curves),
-        [line_of(curve, styles[name]) for name, curve in curves.items()],
+        drawn,
         (0.0, upper_limit(curves.values())),
         "P@1 of sentences",
     )
     panels.append(panel("Sentences, when they were trained", "", picture))
+    dots = "dotted lines are the untrained encoders" if study.is_natural else ""
+    over = (
+        f"over tokens thin lines are single trainings (of {MANY} and more there is a band); "
+        "the dotted line is .5, which the positive control must reach"
+    )
     return figure(
         numbering,
         "How near two languages came to each other, by condition.",
-        f"means over seeds, bands are 95 % {intervals_told(study)}; over tokens thin lines are single "
-        f"trainings (of {MANY} and more there is a band); the dotted line is .5, which the positive control must reach",
+        f"means over seeds, bands are 95 % {intervals_told(study)}; {dots or over}",
         legend([(style, name) for name, style in styles.items()], sticky=False),
         panels,
     )

@@ -604,9 +604,9 @@ def test_a_gain_over_untrained_encoders_is_no_merit_of_words_in_common(tmp_path)
     study_of(tmp_path, scores, ("default", "none"), order=[["default"], ["none"]])
     study = load_study(tmp_path)
     found = differences(study, "default", "none")
-    assert list(found) == ["sentences", "sentences, gain"]
+    assert list(found) == ["sentences", "gain of sentences"]
     assert found["sentences"][0] == pytest.approx(18 / 50) and found["sentences"][1] > 0
-    assert found["sentences, gain"][0] == pytest.approx(0) and found["sentences, gain"][1] < 0
+    assert found["gain of sentences"][0] == pytest.approx(0) and found["gain of sentences"][1] < 0
     _, rows, how, orders, _, control = summary(tmp_path)
     row = dict(zip(rows[0], rows[1], strict=True))
     assert row["untrained"] == "0.400" and "gain: what training adds" in how
@@ -785,7 +785,11 @@ def natural(settings, tmp_path_factory):
     lines = [dutch(line) for line in Path(settings["data"]).read_text().splitlines()]
     (folder / "nld.txt").write_text("".join(line + "\n" for line in lines))
     (folder / "words.txt").write_text("cat cato\ndog dogo\nruns runso\n")
-    own = {name: value for name, value in settings.items() if name not in ("other", "syntax", "shuffled")}
+    own = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("other", "syntax", "shuffled")
+    }
     pair = f"nld:{folder / 'nld.txt'}"
     return {**own, "pair": pair, "dictionary": str(folder / "words.txt")}
 
