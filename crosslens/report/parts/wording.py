@@ -6,6 +6,7 @@ Everything that comes from a run (names, paths, reasons) reaches the page throug
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ __all__ = [
     "spread",
     "tag",
     "text",
+    "with_minus",
     "within",
 ]
 
@@ -179,6 +181,15 @@ def decimal(value: float, places: int = 3) -> str:
     """A number with a fixed count of decimals and a real minus sign; a number that rounds to zero
     has no sign."""
     return f"{value:z.{places}f}".replace("-", "−")
+
+
+def with_minus(told: str) -> str:
+    """A text with minus signs in the place of hyphens before numbers.
+
+    >>> with_minus("zero-shot -.9 [-1.2, 0.1]")
+    'zero-shot −.9 [−1.2, 0.1]'
+    """
+    return re.sub(r"(?<![\w-])-(?=[\d.])", "−", told)
 
 
 def missing_reason(score: Score) -> str:
