@@ -7,6 +7,7 @@ What a quantity means (unit, range, whether more is better) is declared once, in
 """
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -188,7 +189,7 @@ class Score:
         about = [part for part in (*where, self.condition, self.task, self.encoder) if part]
         return f"Score({', '.join([f'{self.quantity} {self.value:.3f}{within}', f'n {self.n:,}', *about])})"
 
-    @property
+    @functools.cached_property
     def evidence(self) -> Evidence:
         """What ``details`` say of what is declared."""
         return Evidence.read(self.details)

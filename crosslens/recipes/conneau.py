@@ -2,6 +2,8 @@
 common."""
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.training.anchors import Anchors
@@ -22,22 +24,25 @@ WORDS = (10, 100)
 """Sizes of the identity dictionaries: 30 % of the words that 100 know are as many as may be replaced,
 15 % of a text; of those that 10 know about half as many."""
 
+_PRINTED = {  # system -> what Conneau et al. call it
+    "default": "Default", "no-anchors": "No anchors", "default-anchors": "Default anchors",
+    "sep-emb": "Sep Emb", "sep-1-3": "Sep L1-3", "sep-1-6": "Sep L1-6",
+    "sep-emb-1-3": "Sep Emb + L1-3", "sep-emb-1-6": "Sep Emb + L1-6",
+}  # fmt: skip
+_ORDER: Sequence[Sequence[str]] = [
+    ["sep-emb", "sep-1-3"],
+    ["sep-emb-1-3"],
+    ["sep-1-6"],
+    ["sep-emb-1-6"],
+]
 
-def sharing(recipe: TrainRecipe, syntax: bool) -> Made:
+
+def sharing(recipe: TrainRecipe) -> Made:
     """The systems of the paper that share less and less. A copy has no natural anchors, so those
     whose languages share their embeddings have ids of their own in one matrix."""
-    names = (
-        "default",
-        "sep-emb",
-        "sep-1-3",
-        "sep-emb-1-3",
-        "sep-1-6",
-        "sep-emb-1-6",
-        "monolingual",
-    )
-    printed = ("No anchors", "Sep Emb", "Sep L1-3", "Sep Emb + L1-3", "Sep L1-6", "Sep Emb + L1-6")
+    printed = {**_PRINTED, "default": "No anchors"}
     conditions = {}
-    for name, published in zip(names, (*printed, ""), strict=True):
+    for name in ("default", *itertools.chain(*_ORDER), "monolingual"):
         system = SYSTEMS[name]
         own = system.vocabulary == "separate"
         conditions[name] = Condition(
@@ -49,13 +54,12 @@ def sharing(recipe: TrainRecipe, syntax: bool) -> Made:
                 ),
                 masking=dataclasses.replace(recipe.masking, scope="language" if own else "all"),
             ),
-            published=published,
+            published=printed.get(name, ""),
         )
-    order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
-    return conditions, order, "default"
+    return conditions, _ORDER, "default"
 
 
-def anchored(recipe: TrainRecipe, syntax: bool) -> Made:
+def anchored(recipe: TrainRecipe) -> Made:
     """None, and identity dictionaries of the most frequent words."""
     conditions = {"none": Condition(recipe=recipe, published="No anchors")}
     language, copy = recipe.languages
@@ -91,7 +95,7 @@ def similarity(recipe: TrainRecipe, language: str | None, paraphrase: bool) -> M
     conditions = {"english": Condition(recipe=_alone(recipe, english, "training"))}
     if paraphrase:
         kept = {copy: "kept-paraphrase"}
-        both = sharing(recipe, False)[0]["sep-emb"]
+        both = sharing(recipe)[0]["sep-emb"]
         conditions["bilingual-paraphrase"] = dataclasses.replace(both, kept=kept, published="")
         conditions["monolingual-paraphrase"] = Condition(
             recipe=_alone(recipe, copy, "training", _OTHER), kept=kept, beside="english"
@@ -120,15 +124,10 @@ def _system(recipe: TrainRecipe, name: str, published: str) -> Condition:
     return Condition(recipe=changed, kept={recipe.languages[1]: "kept-pair"}, published=published)
 
 
-def natural_sharing(recipe: TrainRecipe, dictionary: bool, other: bool = False) -> Made:
+def natural_sharing(recipe: TrainRecipe, dictionary: bool, other: bool) -> Made:
     """Eight systems of the paper's table, words in common among what is shared, and none shared at
     all; with a dictionary Extra anchors, and with another text of the second language Wiki-CC."""
-    printed = {
-        "default": "Default", "no-anchors": "No anchors", "default-anchors": "Default anchors",
-        "sep-emb": "Sep Emb", "sep-1-3": "Sep L1-3", "sep-1-6": "Sep L1-6",
-        "sep-emb-1-3": "Sep Emb + L1-3", "sep-emb-1-6": "Sep Emb + L1-6",
-    }  # fmt: skip
-    conditions = {name: _system(recipe, name, printed.get(name, "")) for name in SYSTEMS}
+    conditions = {name: _system(recipe, name, _PRINTED.get(name, "")) for name in SYSTEMS}
     if dictionary:
         conditions["extra"] = _extra(conditions["default"])
     if other:
@@ -139,8 +138,7 @@ def natural_sharing(recipe: TrainRecipe, dictionary: bool, other: bool = False) 
         )
         apart = dataclasses.replace(recipe, sources=sources)
         conditions["other-source"] = _system(apart, "default", "Wiki-CC")
-    order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
-    return conditions, order, "default"
+    return conditions, _ORDER, "default"
 
 
 def _extra(default: Condition) -> Condition:

@@ -43,9 +43,11 @@ from crosslens.run.trainings.controlled import ControlledStudy
 
 __all__ = ["asked_anywhere", "controlled_study", "study_texts"]
 
-_MAKERS = {
+_WITH_SYNTAX = {
     "deshpande-pairs": deshpande.pairs,
     "deshpande-compositions": deshpande.compositions,
+}
+_OTHERS = {
     "deshpande-ladder": deshpande.ladder,
     "deshpande-corpora": deshpande.corpora,
     "conneau-sharing": conneau.sharing,
@@ -92,8 +94,10 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
             made = conneau.natural_anchors(natural, words)
         else:
             made = conneau.natural_sharing(natural, words, bool(settings.get("other")))
+    elif name in _WITH_SYNTAX:
+        made = _WITH_SYNTAX[name](recipe, bool(settings.get("syntax")))
     else:
-        made = _MAKERS[name](recipe, bool(settings.get("syntax")))
+        made = _OTHERS[name](recipe)
     conditions, order, control = made
     language = NAMES[language_of(name)]
     return ControlledStudy(

@@ -48,21 +48,15 @@ def pairs(recipe: TrainRecipe, syntax: bool) -> Made:
 
 def compositions(recipe: TrainRecipe, syntax: bool) -> Made:
     """Transliteration alone, and in other orders."""
-    conditions = {
-        "transliteration": _by(recipe, "transliteration", "transliteration, parallel corpora")
-    }
+    conditions, _, control = derived_conditions(recipe, tuple(_PRINTED))
     order = [["transliteration"], ["transliteration-inversion", "transliteration-permutation"]]
     if syntax:
         told = "transliteration and syntax"
-        conditions["transliteration-syntax"] = _by_syntax(
-            recipe, transliterated=True, published=told
-        )
+        other = _by_syntax(recipe, transliterated=True, published=told)
+        first, *others = conditions.items()
+        conditions = dict([first, ("transliteration-syntax", other), *others])
         order.insert(1, ["transliteration-syntax"])
-    for one in ("inversion", "permutation"):
-        conditions[f"transliteration-{one}"] = _by(
-            recipe, f"transliteration+{one}", f"transliteration and {one}"
-        )
-    return conditions, order, "transliteration"
+    return conditions, order, control
 
 
 _GRADES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # places that a token may go at most
@@ -82,7 +76,7 @@ _ORDERS = (
 """From script alone, by orders that are drawn or are rules, to none."""
 
 
-def ladder(recipe: TrainRecipe, syntax: bool) -> Made:
+def ladder(recipe: TrainRecipe) -> Made:
     """Transliterations that keep the order less and less."""
     return derived_conditions(recipe, _ORDERS)
 
@@ -121,7 +115,7 @@ def _order_of(copy: Derivation) -> str:
     return "+".join(one for one in name.split("+") if one not in ("", "identity"))
 
 
-def corpora(recipe: TrainRecipe, syntax: bool) -> Made:
+def corpora(recipe: TrainRecipe) -> Made:
     """Both sides have texts of as many tokens in all conditions (:func:`study_texts`)."""
     conditions, (language, copy) = {}, recipe.languages
     for name, text, published in (

@@ -34,6 +34,7 @@ from crosslens.report.parts.wording import (
     short,
     tag,
     text,
+    with_minus,
 )
 from crosslens.report.sections.retrieval import retrieval_findings, retrieval_sentence
 from crosslens.score import Score, read_scores, write_scores
@@ -582,6 +583,11 @@ def test_languages_are_called_by_one_name() -> None:
     ]
     assert (language("khk_Cyrl"), language("srp")) == ("Halh Mongolian", "Serbian")
     assert [language(odd) for odd in ("", "_", "qqq", "-")] == ["", "_", "qqq", "-"]
+
+
+def test_hyphens_before_numbers_become_minus_signs_and_others_stay() -> None:
+    told = with_minus("zero-shot and sep-1-3 by -.9 [-1.2, -0.1], P@1-5")
+    assert told == "zero-shot and sep-1-3 by −.9 [−1.2, −0.1], P@1-5"
 
 
 def test_html_is_escaped_in_text_and_attributes() -> None:

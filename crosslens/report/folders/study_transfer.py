@@ -93,11 +93,11 @@ class StudyTransferFolder:
 
     def less_default(self, task: str, name: str) -> float | None:
         """Zero-shot less that of "default", as Conneau et al. print it: a difference of means. None
-        of a study without it, and of Deshpande et al.'s."""
-        both = self.mean(task, name, None), self.mean(task, _DEFAULT, None)
-        if self.told["paper"] == "deshpande" or both[0] is None or both[1] is None:
+        where ``has_default`` is not so, or one of the two is missing."""
+        mine, default = (self.mean(task, one, None) for one in (name, _DEFAULT))
+        if not self.has_default or mine is None or default is None:
             return None
-        return both[0].value - both[1].value
+        return mine.value - default.value
 
     @property
     def has_default(self) -> bool:
@@ -280,11 +280,11 @@ def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:
 
 def printed_less(told: Told, name: str, task: str) -> str:
     """The paper's number of a condition in a task, as printed, or numbers, where its tables differ;
-    "-" where there is none. Conneau et al.'s are less that of the system that our default is."""
+    "" where there is none. Conneau et al.'s are less that of the system that our default is."""
     base = _DEFAULT if told["paper"] != "deshpande" else ""
     less = {one.table: one.value for one in _printed(told, base, task)}
     found = [one.value - less.get(one.table, 0.0) for one in _printed(told, name, task)]
-    return " or ".join(dict.fromkeys(f"{value:.3g}" for value in found)) or "-"
+    return " or ".join(dict.fromkeys(f"{value:.3g}" for value in found))
 
 
 def _printed(told: Told, name: str, task: str) -> list[Published]:
@@ -336,7 +336,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
                 less = run.less_default(task, name)
                 told.append("-" if less is None else f"{100 * less:+.1f}")
             n = _trainings(run, task, name)
-            rows.append((name, str(n), *told, printed_less(run.told, name, task)))
+            rows.append((name, str(n), *told, printed_less(run.told, name, task) or "-"))
         orders = run.orders(task)
         head_of = ("the paper's order", f"{run.compared}: points", "")
         parts += [rows, *([[head_of, *orders]] if orders else [])]

@@ -31,10 +31,10 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.scatter import scatter_panel
-from crosslens.report.parts.wording import decimal, join, language, named, tag, text
+from crosslens.report.parts.wording import decimal, join, language, named, tag, text, with_minus
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["share_cell", "study_transfer_page", "with_minus"]
+__all__ = ["share_cell", "study_transfer_page"]
 
 
 def study_transfer_page(folder: str | Path) -> str:
@@ -136,7 +136,7 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
             f"{tag('strong', text(task))}: zero-shot less trained on the copy is, in points, "
             f"{join(parts, most=6, rest='further conditions')}."
         )
-    return [*told, *map(text, run.with_alignment(task))]
+    return [*told, *(text(with_minus(one)) for one in run.with_alignment(task))]
 
 
 _APART = "in all data a space stands between any two words"
@@ -161,7 +161,10 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
 def _table(run: StudyTransferFolder, task: str) -> str:
     head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"]
     head += ["less default"] if run.has_default else []
-    head += ["alignment", text(with_minus(printed_head(run.told, task, run.main[task][0])))]
+    head += [
+        "alignment",
+        text(printed_head(run.told, task, run.main[task][0]).replace(" - ", " − ")),
+    ]
     rows = []
     for name in run.names:
         scores = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
@@ -175,7 +178,7 @@ def _table(run: StudyTransferFolder, task: str) -> str:
                 *("–" if one is None else text(with_minus(points(one))) for one in lost),
                 *(beside if run.has_default else []),
                 "–" if aligned is None else f"{aligned:.2f}",
-                text(with_minus(printed_less(run.told, name, task))),
+                text(with_minus(printed_less(run.told, name, task)) or "–"),
             ]
         )
     over = "trainings and test items" if run.over_items else "trainings"
@@ -206,8 +209,3 @@ def share_cell(score: Score | None) -> str:
         return shown
     ends = f"[{decimal(100 * score.low, 1)}, {decimal(100 * score.high, 1)}]"
     return f"{shown} {tag('small', ends, class_='within')}"
-
-
-def with_minus(told: str) -> str:
-    """A text whose hyphens, before numbers, are minus signs."""
-    return told.replace("-", "−")

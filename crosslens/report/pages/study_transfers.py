@@ -15,7 +15,7 @@ from crosslens.report.folders.study_transfer import (
     load_study_transfer,
     points,
 )
-from crosslens.report.pages.study_transfer import share_cell, with_minus
+from crosslens.report.pages.study_transfer import share_cell
 from crosslens.report.parts.drawing import Axis, plain_style, series_style
 from crosslens.report.parts.intervals import interval_panel
 from crosslens.report.parts.layout import (
@@ -31,7 +31,15 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.scatter import scatter_panel
-from crosslens.report.parts.wording import decimal, join, named, short_folders, tag, text
+from crosslens.report.parts.wording import (
+    decimal,
+    join,
+    named,
+    short_folders,
+    tag,
+    text,
+    with_minus,
+)
 from crosslens.score import QUANTITIES
 from crosslens.stats import pearson_interval, spearman_interval
 

@@ -183,6 +183,15 @@ def decimal(value: float, places: int = 3) -> str:
     return f"{value:z.{places}f}".replace("-", "−")
 
 
+def with_minus(told: str) -> str:
+    """A text with minus signs in the place of hyphens before numbers.
+
+    >>> with_minus("zero-shot -.9 [-1.2, 0.1]")
+    'zero-shot −.9 [−1.2, 0.1]'
+    """
+    return re.sub(r"(?<![\w-])-(?=[\d.])", "−", told)
+
+
 def missing_reason(score: Score) -> str:
     """Why a value is NaN, as the run recorded it."""
     return score.evidence.reason or "the run recorded no reason"

@@ -18,7 +18,7 @@ from crosslens.report.parts.drawing import (
     upper_limit,
 )
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, section, table
-from crosslens.report.parts.wording import language, named, paragraph, text
+from crosslens.report.parts.wording import language, named, paragraph, text, with_minus
 
 __all__ = ["curve_styles", "similarity_figure", "similarity_section", "similarity_told_of"]
 
@@ -125,7 +125,7 @@ def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
         "seed, and the mean of these."
     )
     orders = [
-        [text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in average_differences(study)
+        [text(row[0]), text(with_minus(row[1])), row[2]] for row in average_differences(study)
     ]
     about = (
         "Differences of debiased CKA, the averages over layers, with 95 % intervals over seeds (Welch). "
