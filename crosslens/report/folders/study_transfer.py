@@ -156,6 +156,14 @@ class StudyTransferFolder:
         deshpande = self.told["paper"] == "deshpande"
         return "zero-shot less in-language" if deshpande else "zero-shot"
 
+    @property
+    def ordered_by(self) -> str:
+        """Of what the paper's orders are: Conneau et al.'s of XNLI alone (their NER has no anchors above
+        the identical ones), Deshpande et al.'s of all tasks."""
+        return (
+            "the paper's order, of XNLI" if self.told["paper"] == "conneau" else "the paper's order"
+        )
+
     def orders(self, task: str) -> _Rows:
         """Of each two conditions that the paper puts in an order, by how many points the first is
         above in what the paper compares, the 95 % interval, and whether it is found; and how many
@@ -338,7 +346,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             n = _trainings(run, task, name)
             rows.append((name, str(n), *told, printed_less(run.told, name, task) or "-"))
         orders = run.orders(task)
-        head_of = ("the paper's order", f"{run.compared}: points", "")
+        head_of = (run.ordered_by, f"{run.compared}: points", "")
         parts += [rows, *([[head_of, *orders]] if orders else [])]
         parts += [*run.with_alignment(task), *run.notes(task)]
     return parts

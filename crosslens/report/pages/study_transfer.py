@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from crosslens.readers.published import PAPERS
+from crosslens.report.folders.controlled_findings import comparisons_told
 from crosslens.report.folders.log import as_table
 from crosslens.report.folders.study_transfer import (
     COLUMNS,
@@ -190,12 +191,9 @@ def _table(run: StudyTransferFolder, task: str) -> str:
     )
     orders = [[text(row[0]), text(with_minus(row[1])), text(row[2])] for row in run.orders(task)]
     about = f"Differences of {run.compared} in points, with 95 % intervals over trainings and test items."
-    if len(orders) > 1:
-        about += (
-            f" {len(orders)} comparisons: of 20 where there is no difference, one is expected to hold "
-            "no 0."
-        )
-    compared = table(about, ["The paper's order", "Points", ""], orders) if orders else ""
+    about = f"{about} {comparisons_told(len(orders))}".rstrip()
+    ordered_by = f"{run.ordered_by[0].upper()}{run.ordered_by[1:]}"
+    compared = table(about, [ordered_by, "Points", ""], orders) if orders else ""
     return table(caption, head, rows) + compared
 
 

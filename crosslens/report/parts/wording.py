@@ -208,15 +208,6 @@ def number(score: Score | None, places: int = 3) -> str:
     )
 
 
-def with_minus(told: str) -> str:
-    """A text whose hyphens before numbers are minus signs.
-
-    >>> with_minus("sep-1-3, zero-shot: -0.2 [-.3, -.1]")
-    'sep-1-3, zero-shot: −0.2 [−.3, −.1]'
-    """
-    return re.sub(r"(?<![\w-])-(?=[\d.])", "−", told)
-
-
 def estimate(score: Score | None, places: int = 3) -> str:
     """A score's value with its 95 % interval.
 

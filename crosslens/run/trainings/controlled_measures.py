@@ -49,8 +49,7 @@ def measure(
     -------
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
     of subwords where the languages have ids of their own; overlap of the texts' subwords where one
-    model reads both; which
-    share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
+    model reads both and no words are replaced; which share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
     the second language is derived; how many words are replaced where there are extra anchors; how
     many kept sentences are cut.
     """
@@ -84,7 +83,8 @@ def measure(
         is_copy = bool(recipe.vocabulary.copies)
         if is_copy and vocabularies.mode != "union":
             scores += _token_scores(model, vocabularies, counts, fields)
-        scores += _overlap_scores(counts if is_copy else by_id, fields)
+        if not recipe.anchors.dictionary:  # words that are replaced stand in no file
+            scores += _overlap_scores(counts if is_copy else by_id, fields)
     if recipe.anchors.dictionary:
         told = read_json(run / "anchors.json", dict[str, Any])
         details = {"of_known": told["of_known"]}
