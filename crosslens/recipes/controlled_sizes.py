@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
@@ -20,6 +19,7 @@ from crosslens.models.training.derivation import Derivation
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.recipes import language_of
+from crosslens.recipes.small_bert import checked_size
 
 __all__ = ["paper_of", "sized_recipe"]
 
@@ -34,17 +34,10 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
     if scale == "paper" and "model" in settings:
         refuse("model", "none with scale=paper", repr(settings["model"]), "leave one of them out")
     recipe = _PAPERS[paper_of(name)] if scale == "paper" else _SMALL
-    model, tokens = settings.get("model", 64), settings.get("tokens")
-    if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
-        refuse("model", "a width that is a multiple of 32", repr(model), "64 is the default")
-    batch = check_positive_int(settings.get("batch_tokens", recipe.batch_tokens), "batch_tokens")
-    if tokens is not None:
-        is_number = isinstance(tokens, int | float) and not isinstance(tokens, bool)
-        if not is_number or not batch <= tokens < 1e15:
-            remedy = "12e6 is the default" if scale == "small" else "leave it to the paper"
-            refuse("tokens", f"a number from {batch} up", repr(tokens), remedy)
-    whole = recipe.steps * recipe.batch_tokens if tokens is None else int(tokens)
-    steps = max(1, whole // batch)
+    whole = recipe.steps * recipe.batch_tokens
+    remedy = "12e6 is the default" if scale == "small" else "leave it to the paper"
+    model, batch, tokens = checked_size(settings, 64, recipe.batch_tokens, whole, remedy)
+    steps = max(1, tokens // batch)
     optimisation = dataclasses.replace(
         recipe.optimisation,
         # wide models take smaller steps

@@ -13,9 +13,10 @@ from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 
-__all__ = ["absolute_texts", "language_files", "small_bert"]
+__all__ = ["absolute_texts", "checked_size", "language_files", "small_bert"]
 
 _BATCH = 4096
+_TOKENS = 4_000_000
 _LENGTH = 128
 _UNITS = "nsp"
 
@@ -70,6 +71,34 @@ def _in_batch(batch: int, settings: Mapping[str, Any]) -> int:
     return length * (batch // length)
 
 
+def checked_size(
+    settings: Mapping[str, Any], width: int, batch: int, tokens: int, remedy: str
+) -> tuple[int, int, int]:
+    """The width of an encoder (``model``), the tokens of its batches (``batch_tokens``) and of its
+    training (``tokens``), as the settings have them.
+
+    Parameters
+    ----------
+    width, batch, tokens: where the settings do not say. remedy: what to do about ``tokens`` that
+        cannot be.
+
+    Raises
+    ------
+    InputError: a width or a number of tokens that cannot be.
+    """
+    model, told = settings.get("model", width), settings.get("tokens")
+    if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
+        remedy = f"{width} is the default"
+        refuse("model", "a width that is a multiple of 32", repr(model), remedy)
+    batch = check_positive_int(settings.get("batch_tokens", batch), "batch_tokens")
+    if told is None:
+        return model, batch, tokens
+    is_number = isinstance(told, int | float) and not isinstance(told, bool)
+    if not is_number or not batch <= told < 1e15:
+        refuse("tokens", f"a number from {batch} up", repr(told), remedy)
+    return model, batch, int(told)
+
+
 def small_bert(
     name: str, files: Sequence[tuple[str, str]], settings: Mapping[str, Any], *, own: bool
 ) -> TrainRecipe:
@@ -92,14 +121,8 @@ def small_bert(
     >>> recipe.languages, recipe.steps, recipe.vocabulary.mode, recipe.encoder.hidden_size
     (('eng', 'fra'), 976, 'joint', 128)
     """
-    model, tokens = settings.get("model", 128), settings.get("tokens", 4_000_000)
-    if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
-        refuse("model", "a width that is a multiple of 32", repr(model), "128 is the default")
-    is_number = isinstance(tokens, int | float) and not isinstance(tokens, bool)
-    batch = settings.get("batch_tokens", _BATCH)
-    batch = check_positive_int(batch, "batch_tokens")
-    if not is_number or not batch <= tokens < 1e15:
-        refuse("tokens", f"a number from {batch} up", repr(tokens), "4e6 is the default")
+    told = {"tokens": _TOKENS, **settings}
+    model, batch, tokens = checked_size(told, 128, _BATCH, _TOKENS, "4e6 is the default")
     # whichever system a text is trained in, and however often, the same sentences are held out
     split = f"seed {settings.get('seed', 0)}"
     names = [f"text-{language}" for language, _ in files] if len(files) > 1 else ["text"]
@@ -107,7 +130,7 @@ def small_bert(
         Source(name=source, texts={language: path}, split=split)
         for source, (language, path) in zip(names, files, strict=True)
     )
-    steps = len(files) * (int(tokens) // _in_batch(batch, settings))
+    steps = len(files) * (tokens // _in_batch(batch, settings))
     return TrainRecipe(
         name=name,
         sources=sources,

@@ -126,7 +126,7 @@ def test_several_runs_have_one_page_that_names_all_their_encoders(place, capsys)
         ),
         (
             ["a", "a/", "--out", "x.html"],
-            "folders: expected different runs, got a twice; name each run once",
+            "report: expected each folder once, got one of them twice; leave it out",
         ),
         (
             ["a", "none", "--out", "x.html"],

@@ -7,6 +7,7 @@ from pages import Page
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
+from crosslens.report.pages.page import write_comparison
 from crosslens.report.pages.transplant import transplants_page
 
 ROWS = {"sampled": 17, "copied": 3531, "combined": 12452}
@@ -82,7 +83,7 @@ def test_what_is_none_is_refused(tmp_path, capsys):
     with pytest.raises(InputError, match="a folder that crosslens transplant has made"):
         transplants_page([folder, tmp_path])
     with pytest.raises(InputError, match="each folder once"):
-        transplants_page([folder, folder])
+        write_comparison([folder, folder], tmp_path / "page.html")
     (folder / "transplant.json").write_text('{"by": "overlap"}')
     with pytest.raises(StoreError, match="transplant.json"):
         transplants_page([folder])

@@ -61,11 +61,9 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder is named twice, or no two studies have a condition in common.
+    InputError: no two studies have a condition in common.
     StoreError: a folder holds no controlled study, nothing of it is measured yet, or a file is damaged.
     """
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        refuse("report", "each folder once", "one of them twice", "leave it out")
     runs = _called([Path(folder) for folder in folders])
     names = list(dict.fromkeys(name for run in runs.values() for name in run.names))
     if not any(sum(name in run.names for run in runs.values()) > 1 for name in names):

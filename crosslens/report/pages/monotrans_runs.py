@@ -50,12 +50,10 @@ def monotrans_runs_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder is named twice, holds no finished run, or the runs have no target language
+    InputError: a folder holds no finished run, or the runs have no target language
         in common.
     StoreError: one of their files is damaged.
     """
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        refuse("report", "each folder once", "one of them twice", "leave it out")
     paths = [Path(folder) for folder in folders]
     read = [finished_run(path, "monotrans", "train monotrans") for path in paths]
     asked = [as_table(as_table(config.get("asked")).get("settings")) for config, _ in read]

@@ -39,6 +39,13 @@ _PAGES = {
     "mapped_transfer": mapped_transfer_page,
     "study_transfer": study_transfer_page,
 }
+_COMPARISONS = {
+    "probe": probe_runs_page,
+    "transfer": transfers_page,
+    "controlled": controlled_runs_page,
+    "monotrans": monotrans_runs_page,
+    "study_transfer": study_transfers_page,
+}
 _MADE_BY = (
     "crosslens study",
     "crosslens align",
@@ -116,20 +123,13 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
     OutputError: ``path`` is a file that is no report.
     """
     _check_page(Path(path))
-    transplants = any((Path(folder) / TOLD).is_file() for folder in folders)
-    if transplants:
-        page = transplants_page(folders)
-    elif folders and run_kind(folders[0]) == "transfer":
-        page = transfers_page(folders)
-    elif folders and run_kind(folders[0]) == "controlled":
-        page = controlled_runs_page(folders)
-    elif folders and run_kind(folders[0]) == "monotrans":
-        page = monotrans_runs_page(folders)
-    elif folders and run_kind(folders[0]) == "study_transfer":
-        page = study_transfers_page(folders)
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        refuse("report", "each folder once", "one of them twice", "leave it out")
+    if any((Path(folder) / TOLD).is_file() for folder in folders):
+        page = transplants_page
     else:
-        page = probe_runs_page(folders)
-    write_whole(path, page)
+        page = _COMPARISONS.get(run_kind(folders[0]) if folders else "probe", probe_runs_page)
+    write_whole(path, page(folders))
     return Path(path)
 
 

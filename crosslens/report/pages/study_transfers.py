@@ -54,11 +54,9 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder is named twice or holds no finished run, or no two have a task in common.
+    InputError: a folder holds no finished run, or no two have a task in common.
     StoreError: a file is damaged.
     """
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        refuse("report", "each folder once", "one of them twice", "leave it out")
     short = short_folders([str(folder) for folder in folders])
     runs = {short[str(folder)]: load_study_transfer(folder) for folder in folders}
     tasks = [task for run in runs.values() for task in run.main]

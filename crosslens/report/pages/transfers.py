@@ -33,12 +33,10 @@ def transfers_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder holds no finished run of transfer, or is named twice; or no two systems
+    InputError: a folder holds no finished run of transfer, or no two systems
         were tested in the same language of a task.
     StoreError: a file is damaged.
     """
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        refuse("report", "each folder once", "one of them twice", "leave it out")
     runs = [load_transfer(folder) for folder in folders]
     tasks: dict[str, list[Contest]] = {}
     for one in contests(runs):

@@ -63,12 +63,10 @@ def transplants_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder holds no transplant, or is named twice.
+    InputError: a folder holds no transplant.
     StoreError: one is damaged.
     """
     every = {str(folder): _read(Path(folder)) for folder in folders}
-    if len(every) < len(folders):
-        refuse("report", "each folder once", "one of them twice", "leave it out")
     short = short_folders(list(every))
     shown = {short[folder]: told for folder, told in every.items()}
     learnt = {name: told["learnt"] for name, told in shown.items() if "learnt" in told}

@@ -29,14 +29,11 @@ import numpy as np
 from crosslens.asked import asked_of
 from crosslens.errors import refuse
 from crosslens.files import (
-    check_name,
     fingerprint,
     lock_folder,
-    make_folder,
     read_json,
     refuse_begun,
     write_json,
-    write_whole,
 )
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
@@ -44,6 +41,7 @@ from crosslens.readers.plain import read_text
 from crosslens.run.engine import Run, versions
 from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
 from crosslens.run.trainings.controlled_measures import measure
+from crosslens.run.trainings.shared import write_texts
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 
@@ -154,7 +152,7 @@ def run_controlled(
     with join_world(device, parallel) as world, contextlib.ExitStack() as held:
         with world.together():
             _check_texts(study, texts, seeds)
-            study, groups = _as_begun(study, folder), _groups(study, texts)
+            groups = _groups(study, texts)
             settings = _settings(study, texts, seeds)
             if (fewer := _with_fewer_seeds(folder, settings)) is not None:
                 if not resume:
@@ -171,7 +169,7 @@ def run_controlled(
                 held.enter_context(run.open(shared=True))
                 with run.alone():
                     if not run.finished:
-                        _write_texts(folder, texts)
+                        write_texts(folder, texts)
                         run.note(study=_told(study))
         if run.finished:
             return folder
@@ -198,13 +196,6 @@ def run_controlled(
                         run.note(versions=versions())
                         run.finish([*scores, *means(scores)])
     return folder
-
-
-def _write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
-    place = make_folder(folder / "text", str(folder))
-    for name, lines in texts.items():
-        if not (place / f"{name}.txt").exists():
-            write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
 
 
 def _measure(
@@ -284,22 +275,6 @@ def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], see
         for text in needed:
             if text not in texts:
                 refuse(f"text {text}", f"the text that {name} is trained on", "none", "give it")
-
-
-def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
-    """The study, its conditions called as in a folder that was begun when the names of
-    transformations were written in them without hyphens."""
-    there = _written(folder, "settings", "conditions")
-    begun = {name.replace("-", ""): name for name in there}
-    names = {name: begun.get(name.replace("-", ""), name) for name in study.conditions}
-    for name in names.values():
-        check_name(name, str(folder / "config.json"))
-    return dataclasses.replace(
-        study,
-        conditions={names[name]: one for name, one in study.conditions.items()},
-        order=[[names.get(name, name) for name in group] for group in study.order],
-        control=names.get(study.control, study.control),
-    )
 
 
 def seeds_of(folder: Path) -> int | None:

@@ -27,16 +27,15 @@ from crosslens.errors import InputError, StoreError, refuse
 from crosslens.files import (
     check_name,
     fingerprint,
-    make_folder,
     parse_json,
     read_json,
     refuse_begun,
-    write_whole,
 )
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
 from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
+from crosslens.run.trainings.shared import write_texts
 from crosslens.score import Score, not_measured, read_scores
 from crosslens.score_formats import format_value
 from crosslens.selection import choose
@@ -97,10 +96,7 @@ def run_emergence(
     if run.begun and not resume:
         refuse_begun(folder)
     with run.open():
-        text = make_folder(folder / "text", str(folder))
-        for name, lines in (("training.txt", rest), ("kept.txt", kept)):
-            if not (text / name).exists():
-                write_whole(text / name, "".join(f"{line}\n" for line in lines))
+        text = write_texts(folder, {"training": rest, "kept": kept})
         for name, recipe in recipes.items():
             train(
                 _with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError, refuse
-from crosslens.files import free_folder
+from crosslens.files import free_folder, make_folder, write_whole
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.score import Score, read_scores
@@ -22,6 +22,7 @@ __all__ = [
     "held_out_scores",
     "prepared",
     "text_settings",
+    "write_texts",
 ]
 
 FINE_TUNED = "transfer"
@@ -44,6 +45,16 @@ def given_back(folder: Path, made: Sequence[str], learnt: str, *, new: bool) -> 
         if not any(folder.glob(learnt)):
             free_folder(folder, ("config.json", *made), new=new)
         raise
+
+
+def write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> Path:
+    """Write each text, a sentence a line, to ``text/NAME.txt`` of a run's folder, but for those that
+    are there, and return where they are."""
+    place = make_folder(folder / "text", str(folder))
+    for name, lines in texts.items():
+        if not (place / f"{name}.txt").exists():
+            write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+    return place
 
 
 def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any]]:

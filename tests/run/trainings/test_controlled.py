@@ -376,28 +376,6 @@ def one_condition(folder):
     return made("eng-translit", {**SMALL, "data": str(data)})
 
 
-def test_a_folder_keeps_the_names_that_its_conditions_had(settings, tmp_path):
-    """Versions before called conditions otherwise; a folder of theirs is resumed as it is."""
-    study, texts = made("eng-inversion,local-shuffle:3", own("eng-", settings))
-    assert list(study.conditions) == ["inversion", "local-shuffle-3"]
-    told = json.loads(json.dumps(run_module._settings(study, texts, 1)))
-    conditions = told["conditions"]
-    told["conditions"] = {"inversion": conditions["inversion"], "localshuffle3":
-                          conditions["local-shuffle-3"]}  # fmt: skip
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"kind": "controlled", "settings": told}))
-    found = run_module._as_begun(study, folder)
-    assert list(found.conditions) == ["inversion", "localshuffle3"]
-    assert list(found.conditions.values()) == list(study.conditions.values())
-    (folder / "scores.jsonl").write_text("")  # all that there was to do
-    assert run_controlled(study, texts, folder, seeds=1, resume=True) == folder
-    told["conditions"]["localshuffle3"]["recipe"]["steps"] += 1  # not what is asked for here
-    (folder / "config.json").write_text(json.dumps({"kind": "controlled", "settings": told}))
-    with pytest.raises(OutputError, match="ones .conditions.localshuffle3.recipe.steps: 4 there"):
-        run_controlled(study, texts, folder, seeds=1, resume=True)
-
-
 def test_names_of_conditions_are_read_as_they_are_typed():
     named = "fra-translit+local-shuffle:3,permutation:epoch,limited-permutation"
     recipes = training_recipes(named, {"data": "x"})
