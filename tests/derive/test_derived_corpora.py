@@ -211,3 +211,19 @@ def test_each_marker_has_a_code_of_its_own():
     assert all(code.replace("-", "").isalnum() and code.isascii() for code in codes)
     with pytest.raises(InputError, match="a setting of partial-reversal with a letter"):
         derived_code("eng", "partial-reversal:-")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("love❤️ you!", "love ❤️ you !"),
+        ("ok 👍🏽👍🏽 👍🏿.", "ok 👍🏽👍🏽 👍🏿 ."),
+        ("the 👩‍❤️‍👩👨‍👩‍👧 family", "the 👩‍❤️‍👩 👨‍👩‍👧 family"),
+        ("Vive🇫🇷🇩🇪 1️⃣ #️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "Vive 🇫🇷 🇩🇪 1️⃣ #️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿"),
+    ],
+)
+def test_emoji_of_several_characters_stay_whole(text, words):
+    assert [text[start:end] for start, end in punctuation_spans(text)] == words.split()
+    made = derive_corpus([text], "inversion", language="eng", unit="line")
+    assert made.corpus.sentences[0].split() == words.split()[::-1]
+    assert restore(made.corpus.sentences[0], made.back[0]) == text
