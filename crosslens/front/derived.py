@@ -352,11 +352,11 @@ def _words(corpus: Corpus) -> Iterator[str]:
 
 
 def _named(name: str, language: str, code: str, suffix: str) -> str:
-    """A file's name with the derived language's code where the language stands in it, or else
-    before its suffix; compressed files become plain ones."""
+    """A file's name with the derived language's code where the language stands in it (of several places the
+    last: tatoeba.fra-eng.eng), or else before its suffix; compressed files become plain ones."""
     stem = re.sub(r"(\.(txt|tsv|conllu|jsonl?|iob2))?(\.gz)?$", "", name)
     parts = re.split(r"([._-])", stem)
-    for place, part in enumerate(parts):
-        if part and same_language(part, language):
+    for place in reversed(range(len(parts))):
+        if parts[place] and same_language(parts[place], language):
             return "".join([*parts[:place], code, *parts[place + 1 :]]) + suffix
     return f"{stem}.{code}{suffix}"

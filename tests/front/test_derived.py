@@ -258,3 +258,12 @@ def test_the_command_line_derives_and_says_what_it_wrote(files, capsys, monkeypa
     listed = capsys.readouterr().out
     assert "local-shuffle: words are shuffled within windows" in listed
     assert all(f"  {name}:" in listed for name in cl.derive.TRANSFORMATIONS)
+
+
+def test_of_several_places_of_a_language_in_a_name_the_last_is_the_one(files):
+    (files / "tatoeba.fra-eng.eng").write_text("A dog.\n")
+    [made] = derive(files, "inversion", text="tatoeba.fra-eng.eng")
+    assert made.path.name == "tatoeba.fra-eng.eng-inversion.txt"
+    (files / "tatoeba.eng-fra.eng").write_text("A dog.\n")
+    [made] = derive(files, "inversion", text="tatoeba.eng-fra.eng")
+    assert made.path.name == "tatoeba.eng-fra.eng-inversion.txt"
