@@ -227,3 +227,15 @@ def test_emoji_of_several_characters_stay_whole(text, words):
     made = derive_corpus([text], "inversion", language="eng", unit="line")
     assert made.corpus.sentences[0].split() == words.split()[::-1]
     assert restore(made.corpus.sentences[0], made.back[0]) == text
+
+
+def test_hops_that_find_no_verb_are_refused():
+    plain = treebank()
+    plain.annotations["feats"][0][1] = "Number=Sing"
+    assert "toy: expected a verb in the third person" in refusal(plain, "word-hop", labels=False)
+    assert "no word with Person=3" in refusal(plain, "token-hop:2+inversion", labels=False)
+
+
+@pytest.mark.parametrize("how", ["word-hop+token-hop", "token-hop+word-hop"])
+def test_two_hops_are_one_too_many(how):
+    assert "keep one of the two" in refusal(treebank(), how, labels=False)
