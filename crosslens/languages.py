@@ -75,11 +75,13 @@ DERIVED: Mapping[str, str] = {
     name.replace("-", ""): name.replace("-", " ")
     for name in (
         "identity inversion permutation limited-permutation transliteration order codeswitch "
-        "deterministic-shuffle local-shuffle even-odd no-reversal partial-reversal full-reversal token-hop word-hop"
+        "deterministic-shuffle local-shuffle even-odd no-reversal partial-reversal full-reversal token-hop word-hop "
+        "own"
     ).split()
 }
 """How the code of a derived language goes on behind a hyphen, a setting at its end -> how that is
-read; :mod:`crosslens.derive` makes such languages."""
+read; :mod:`crosslens.derive` makes such languages. "own" stands before the name of a transformation
+that is none of these."""
 
 
 def derivation(subtag: str) -> str | None:
@@ -87,6 +89,8 @@ def derivation(subtag: str) -> str | None:
 
     >>> derivation("inversion"), derivation("localshuffle3"), derivation("Latn")
     ('inversion', 'local shuffle 3', None)
+    >>> derivation("ownfirstlast")
+    'own firstlast'
     """
     for name, read in DERIVED.items():
         if subtag.startswith(name):

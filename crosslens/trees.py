@@ -126,16 +126,31 @@ def crossing_edges(heads: Sequence[int]) -> int:
     (0, 1)
     """
     above = [0, *(int(head) for head in heads)]
-    crossing = 0
-    for word in range(1, len(above)):
-        head = above[word]
-        if not head:
-            continue
-        for between in range(min(word, head) + 1, max(word, head)):
-            ancestor = between
-            while ancestor not in (0, head):
-                ancestor = above[ancestor]
-            if ancestor != head:
-                crossing += 1
-                break
-    return crossing
+    n = len(above)
+    below: list[list[int]] = [[] for _ in above]
+    for word in range(1, n):
+        below[above[word]].append(word)
+    order = [0]  # every word behind its head
+    for word in order:
+        order += below[word]
+    sizes, starts = [1] * n, [0] * n  # a subtree's words have the numbers start, start + 1, …
+    for word in order[:0:-1]:
+        sizes[above[word]] += sizes[word]
+    for word in order:
+        start = starts[word] + 1
+        for one in below[word]:
+            starts[one], start = start, start + sizes[one]
+    # from each word, as far as there are descendants of it alone; deep words first, whose reach is
+    # then stepped over: no word is met twice from the same side
+    reach = {-1: [*range(n)], 1: [*range(n)]}
+    for word in order[:0:-1]:
+        inside = range(starts[word], starts[word] + sizes[word])
+        for step, far in reach.items():
+            at = word + step
+            while 0 < at < n and starts[at] in inside:
+                at = far[at] + step
+            far[word] = at - step
+    return sum(
+        head > 0 and not reach[-1][head] <= word <= reach[1][head]
+        for word, head in enumerate(above)
+    )

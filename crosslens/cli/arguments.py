@@ -42,7 +42,7 @@ def by_language(
     for value in values:
         match = LANGUAGE.fullmatch(value)
         if match is None:
-            remedy = "put the language's code and = in front"
+            remedy = "put the language's code, of two or three letters, and = in front"
             refuse(argument, form, repr(value), remedy)
         if match[1] in found:
             remedy = "give each text its own language code"

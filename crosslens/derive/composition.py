@@ -130,6 +130,13 @@ def _stream(seed: int, number: int) -> int:
 def _check_after(part: Transformation, before: Transformation, name: str) -> None:
     """Refuse a part that cannot follow another one."""
     swap = f"apply {part.name} first: write it last"
+    if (
+        "length" in part.changes
+        and "length" in before.changes
+        and {"feats"} <= part.needs & before.needs
+    ):
+        got = f"{before.name}, then {part.name}"
+        refuse(name, "one hop, which takes the number of the verbs", got, "keep one of the two")
     if "words" in part.needs and "tokens" in before.changes:
         expected = f"words of the language, which {part.name} needs"
         refuse(name, expected, f"those that {before.name} has changed", swap)

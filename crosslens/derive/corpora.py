@@ -7,6 +7,7 @@ words of their own; in a line of several sentences each is derived in its place.
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from crosslens.derive.labels import (
     derived_heads,
     derived_tags,
 )
+from crosslens.derive.markers import TokenHop, WordHop, is_marked
 from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
@@ -165,6 +167,7 @@ def derive_corpus(
     deriver = LineDeriver(made, seed, unit, epoch)
     parts, kept = getattr(made, "parts", (made,)), collections.Counter[bool]()
     columns = corpus.annotations or {}
+    _check_hops(parts, columns, corpus.name)
     keeps = not {"order", "length"} & made.changes and "form" not in columns
     lines, sources, back = list[str](), list[Sequence[int]](), list[Mapping[str, Any]]()
     words = list[list[Span]]()
@@ -198,6 +201,17 @@ def derive_corpus(
         annotations if labels and columns else None,
     )
     return DerivedCorpus(result, sources, back)
+
+
+def _check_hops(
+    parts: Sequence[Transformation], columns: Mapping[str, Sequence[Sequence[str]]], name: str
+) -> None:
+    """Refuse hops in a text without a verb whose number they could take."""
+    hops = [part for part in parts if isinstance(part, TokenHop | WordHop)]
+    if hops and "feats" in columns and not any(map(is_marked, itertools.chain(*columns["feats"]))):
+        expected = f"a verb in the third person, whose number {hops[0].name} takes"
+        got = "no word with Person=3, Tense=Pres, VerbForm=Fin and Number=Sing or Number=Plur"
+        refuse(name, expected, got, "give a treebank whose column feats has these features")
 
 
 def _sentence(

@@ -134,7 +134,12 @@ def derived_heads(derived: Derived, heads: Sequence[int], place: str = "tree") -
     check_tree(heads, place)
     if not derived.is_reordering(len(heads)):
         got = "words that have come or gone"
-        refuse(place, "the same words in some order", got, "a tree cannot follow: leave it out")
+        refuse(
+            place,
+            "the same words in some order",
+            got,
+            "no tree can follow: leave the transformation out",
+        )
     places = {source: number for number, source in enumerate(derived.sources, 1)}
     above = [heads[source] for source in derived.sources]
     return [places[head - 1] if head else 0 for head in above]

@@ -17,7 +17,7 @@ from crosslens.derive.labels import check_tree
 from crosslens.derive.order_features import size_events
 from crosslens.derive.order_model import LARGEST, OrderModel, fit_order, mixed
 from crosslens.derive.order_nodes import PARTS, Node, canonical, laid_out, nodes
-from crosslens.derive.order_relation_weights import fit_relation_weights
+from crosslens.derive.order_relation_weights import RelationWeights, fit_relation_weights
 from crosslens.derive.transformation import Derived, Sentence, Transformation, generator
 from crosslens.errors import check_choice, quote, refuse
 from crosslens.files import check_name
@@ -44,7 +44,7 @@ class WordOrder(Transformation):
 
     Parameters
     ----------
-    language: whose order it is; part of the name.
+    language: whose order it is; part of the name, as are classes and models other than the default.
     models: class of heads ("N": nouns, proper nouns and pronouns; "V": verbs) -> its model; heads
         of a class without one keep their order.
     choice: "sampled": an order drawn by its probability; "best": the most probable one, and among
@@ -56,7 +56,7 @@ class WordOrder(Transformation):
     >>> order = learn_word_order(french, parts="N", choice="best")
     >>> english = Sentence(["the", "black", "cat"], {"upos": ["DET", "ADJ", "NOUN"], "deprel": ["det", "amod", "root"]}, heads=[3, 3, 0])
     >>> order.name, order.derive(english, 0, 0).tokens
-    ('order:fra,best', ['the', 'cat', 'black'])
+    ('order:fra,N,best', ['the', 'cat', 'black'])
     """
 
     language: str
@@ -84,7 +84,12 @@ class WordOrder(Transformation):
 
     @property
     def name(self) -> str:
-        return f"order:{self.language}" + (",best" if self.choice == "best" else "")
+        told = [f"order:{self.language}"]
+        if len(self.models) < len(PARTS):
+            told += self.models
+        if all(isinstance(model, RelationWeights) for model in self.models.values()):
+            told.append("relation-weights")
+        return ",".join([*told, "best"] if self.choice == "best" else told)
 
     def derive(self, sentence: Sentence, seed: int, number: int, *, epoch: int = 0) -> Derived:
         self.check_needs(sentence)

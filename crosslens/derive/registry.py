@@ -19,6 +19,7 @@ from crosslens.derive.reorderings import (
 from crosslens.derive.transformation import Transformation
 from crosslens.derive.transliteration import SubwordTransliteration, Transliteration
 from crosslens.errors import InputError, quote, refuse
+from crosslens.languages import derivation
 
 __all__ = ["TRANSFORMATIONS", "Entry", "derived_code", "transformation"]
 
@@ -200,15 +201,37 @@ def _names() -> str:
 def derived_code(language: str, how: str | Transformation) -> str:
     """The code of a derived language: the language's, and each transformation behind a hyphen.
 
-    It has letters, digits and hyphens alone, so it can name files and stand in front of ``=``.
+    It has letters, digits and hyphens alone, so it can name files and stand in front of ``=``:
+    other characters of a name are left out if they divide it (``-``, ``:``, ``,``), and are their
+    numbers otherwise. A transformation of a user's own has ``own`` before its name, by which its
+    language is known to be derived.
+
+    Raises
+    ------
+    InputError: a setting of which nothing would be in the code.
 
     >>> derived_code("eng", "inversion"), derived_code("eng", "transliteration:greek+local-shuffle:3")
     ('eng-inversion', 'eng-transliterationgreek-localshuffle3')
+    >>> derived_code("eng", "partial-reversal:★")
+    'eng-partialreversalu2605'
     """
     made = transformation(how)
     parts = made.parts if isinstance(made, Composition) else (made,)
-    told = []
-    for part in parts:
-        name, _, setting = part.name.partition(":")
-        told.append(re.sub(r"[^A-Za-z0-9]", "", name + setting))
-    return "-".join([language, *told])
+    return "-".join([language, *map(_subtag, parts)])
+
+
+def _subtag(part: Transformation) -> str:
+    """What the code of a derived language has of one transformation."""
+    name, colon, setting = part.name.partition(":")
+    told = _spelt(setting)
+    if colon and not told:
+        expected = f"a setting of {name} with a letter, a digit or a sign of its own"
+        refuse("transformation", expected, quote(setting), "choose another marker, X say")
+    code = _spelt(name) + told
+    return code if derivation(code) else f"own{code}"
+
+
+def _spelt(text: str) -> str:
+    """A text in letters and digits of ASCII."""
+    kept = re.sub(r"[-:,_.\s]", "", text)
+    return re.sub(r"[^A-Za-z0-9]", lambda sign: f"u{ord(sign[0]):x}", kept)

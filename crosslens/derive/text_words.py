@@ -17,27 +17,38 @@ _SHORT = frozenset(
 )
 
 
+# a character with what belongs to it: a flag's other half, variation selectors, a keycap, skin tones,
+# tags, and emoji that are joined to it
+_CHARACTER = re.compile(
+    "(?:[\U0001f1e6-\U0001f1ff]{2}|.)"
+    "(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+    "|\u200d[\u2190-\u2bff\U0001f000-\U0001faff])*"
+)
+
+
 @functools.lru_cache(maxsize=1 << 16)
 def _pieces(run: str) -> tuple[tuple[int, int], ...]:
     """The words within a run without white space: marks at its ends are words of their own, equal
     ones side by side one word."""
-    first, last = 0, len(run)
-    while first < last and unicodedata.category(run[first])[0] in "PS":
+    signs = [found.span() for found in _CHARACTER.finditer(run)]
+    first, last = 0, len(signs)
+    while first < last and unicodedata.category(run[signs[first][0]])[0] in "PS":
         first += 1
-    while last > first and unicodedata.category(run[last - 1])[0] in "PS":
+    while last > first and unicodedata.category(run[signs[last - 1][0]])[0] in "PS":
         last -= 1
-    found = _marks(run, 0, first)
-    found += [(first, last)] if first < last else []
-    return tuple(found + _marks(run, last, len(run)))
+    found = _marks(run, signs[:first])
+    found += [(signs[first][0], signs[last - 1][1])] if first < last else []
+    return tuple(found + _marks(run, signs[last:]))
 
 
-def _marks(run: str, start: int, end: int) -> list[tuple[int, int]]:
-    found = list[tuple[int, int]]()
-    for place in range(start, end):
-        if found and run[place] == run[place - 1]:
-            found[-1] = (found[-1][0], place + 1)
+def _marks(run: str, signs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found, before = list[tuple[int, int]](), ""
+    for start, end in signs:
+        if found and run[start:end] == before:
+            found[-1] = (found[-1][0], end)
         else:
-            found.append((place, place + 1))
+            found.append((start, end))
+        before = run[start:end]
     return found
 
 
@@ -45,7 +56,8 @@ def punctuation_spans(text: str) -> list[tuple[int, int]]:
     """Spans of the words between white space, without the marks at their ends, which are words of
     their own.
 
-    What is inside a word stays: "don't", "3.5" and "mid-1990s" are one word each.
+    What is inside a word stays: "don't", "3.5" and "mid-1990s" are one word each, and so is an emoji
+    of several characters.
 
     >>> text = 'He said: "Go, don\\'t wait..."'
     >>> [text[start:end] for start, end in punctuation_spans(text)]

@@ -200,11 +200,45 @@ def _text(asked: _Asked, path: str | Path, language: str) -> _Made:
     plain = str(path).removesuffix(".gz")
     if plain.endswith((".conllu", ".jsonl")):
         read = read_conllu if plain.endswith(".conllu") else read_words
-        derived, original = asked.corpus(read(path, language), path, labels=False)
+        there = read(path, language)
+        if plain.endswith(".jsonl"):
+            _check_spans(there, path)
+        derived, original = asked.corpus(there, path, labels=False)
         original = words_apart(original) if "form" in (original.annotations or {}) else original
     else:
-        derived, original = asked.corpus(with_words(read_text(path, language), asked.words))
+        lines = read_text(path, language)
+        _check_no_table(lines, path)
+        derived, original = asked.corpus(with_words(lines, asked.words))
     return _Made("\n".join(derived.corpus.sentences) + "\n", ".txt", derived, original)
+
+
+def _check_spans(corpus: Corpus, path: str | Path) -> None:
+    """Refuse sentences of JSON lines of which text would be lost, or that would be two lines."""
+    assert corpus.words is not None
+    for number, (text, spans) in enumerate(zip(corpus.sentences, corpus.words, strict=True), 1):
+        where = f"{path}:{number}"
+        if "\n" in text or text.endswith("\r"):
+            refuse(where, "one line as text", "a line break in it", "put a space in its place")
+        ends = [0, *(end for _, end in spans)]
+        for end, (start, _) in zip(ends, spans, strict=False):
+            if start < end:
+                got = f"one from character {start}, where the last ends at {end}"
+                refuse(where, "words that do not overlap", got, "repair the spans")
+        gaps = zip(ends, [*(start for start, _ in spans), len(text)], strict=True)
+        lost = [text[end:start].strip() for end, start in gaps]
+        if left := next((part for part in lost if any(map(str.isalnum, part))), ""):
+            got = f"{quote(left, 40)} in none"
+            refuse(where, "every letter of the text in a word", got, "give all words")
+        if not spans:
+            refuse(where, "words of the text", "none", "give its words, or leave the line out")
+
+
+def _check_no_table(corpus: Corpus, path: str | Path) -> None:
+    """Refuse a table as text: its ids would be words."""
+    lines = [line for line in corpus.sentences if line.strip()]
+    if lines and all("\t" in line for line in lines):
+        remedy = f"take the column of the text: cut -f2 {path}"
+        refuse(str(path), "a sentence a line", "a tab in every line", remedy)
 
 
 def _labels(asked: _Asked, path: str | Path, language: str) -> _Made:
@@ -237,6 +271,10 @@ def _pairs(asked: _Asked, path: str | Path, language: str) -> _Made:
 
 
 def _treebank(asked: _Asked, path: str | Path, language: str) -> _Made:
+    if "length" in asked.how.changes:
+        got = f"{asked.how.name}, by which words come or go"
+        remedy = "give --text the treebank: its text alone is derived"
+        refuse(f"--treebank {path}", "a transformation that keeps each word", got, remedy)
     derived, original = asked.corpus(read_conllu(path, language), path)
     return _Made(conllu_text(derived.corpus), ".conllu", derived, words_apart(original))
 
@@ -352,11 +390,11 @@ def _words(corpus: Corpus) -> Iterator[str]:
 
 
 def _named(name: str, language: str, code: str, suffix: str) -> str:
-    """A file's name with the derived language's code where the language stands in it, or else
-    before its suffix; compressed files become plain ones."""
+    """A file's name with the derived language's code where the language stands in it (of several places the
+    last: tatoeba.fra-eng.eng), or else before its suffix; compressed files become plain ones."""
     stem = re.sub(r"(\.(txt|tsv|conllu|jsonl?|iob2))?(\.gz)?$", "", name)
     parts = re.split(r"([._-])", stem)
-    for place, part in enumerate(parts):
-        if part and same_language(part, language):
+    for place in reversed(range(len(parts))):
+        if parts[place] and same_language(parts[place], language):
             return "".join([*parts[:place], code, *parts[place + 1 :]]) + suffix
     return f"{stem}.{code}{suffix}"

@@ -47,7 +47,8 @@ def study_transfer(
     syntax: of a study with a condition whose copy is a text in another word order (``syntax=`` of
         ``deshpande-compositions``), the language in the data folder whose items are in that order, as
         ``crosslens derive --treebank`` writes them: "eng-orderfra". Words of all treebanks have a
-        space between any two then, as in the texts of such a study. None leaves that condition out.
+        space between any two then, as in the texts of such a study. By which
+        model of word order they were made is not checked. None leaves that condition out.
     seeds: how many fine-tunings of each training. Intervals are over trainings and test
         items.
     preset, epochs, batch_size, peak_rate, head_rate, pool, warmup: as for

@@ -2,15 +2,19 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslens.corpus import Corpus
 from crosslens.derive.corpora import LineDeriver, derive_corpus, restore
-from crosslens.derive.registry import TRANSFORMATIONS, transformation
+from crosslens.derive.markers import PartialReversal
+from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
+from crosslens.derive.reorderings import Reordering
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
 from crosslens.errors import InputError
+from crosslens.languages import derivation, same_language
 
 LINES = [
     "The cat sat. It slept!",
@@ -180,3 +184,58 @@ def test_other_bad_input():
     assert "transformation: expected a name or a transformation, got None" in refusal(["a"], None)
     deriver = LineDeriver(transformation("permutation"), 0, "line", epoch=2)
     assert deriver.number == 0 and deriver.epoch == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstLast(Reordering):
+    """The first word last."""
+
+    word = "first-last"
+
+    def order(self, n, seed, number, epoch):
+        return np.roll(np.arange(n), -1)
+
+
+def test_a_transformation_of_ones_own_gives_a_language_of_its_own():
+    code = derive_corpus(["a b c"], FirstLast(), language="eng").corpus.language
+    assert code == "eng-ownfirstlast" and not same_language(code, "eng")
+    for name in TRANSFORMATIONS:
+        assert derivation(derived_code("eng", name).partition("-")[2])
+        assert "own" not in derived_code("eng", name)
+
+
+def test_each_marker_has_a_code_of_its_own():
+    markers = ["★", "🅁", "X", "*", "x!", "x"]
+    codes = {derived_code("eng", PartialReversal(marker)) for marker in markers}
+    assert len(codes) == len(markers)
+    assert all(code.replace("-", "").isalnum() and code.isascii() for code in codes)
+    with pytest.raises(InputError, match="a setting of partial-reversal with a letter"):
+        derived_code("eng", "partial-reversal:-")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("love❤️ you!", "love ❤️ you !"),
+        ("ok 👍🏽👍🏽 👍🏿.", "ok 👍🏽👍🏽 👍🏿 ."),
+        ("the 👩‍❤️‍👩👨‍👩‍👧 family", "the 👩‍❤️‍👩 👨‍👩‍👧 family"),
+        ("Vive🇫🇷🇩🇪 1️⃣ #️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "Vive 🇫🇷 🇩🇪 1️⃣ #️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿"),
+    ],
+)
+def test_emoji_of_several_characters_stay_whole(text, words):
+    assert [text[start:end] for start, end in punctuation_spans(text)] == words.split()
+    made = derive_corpus([text], "inversion", language="eng", unit="line")
+    assert made.corpus.sentences[0].split() == words.split()[::-1]
+    assert restore(made.corpus.sentences[0], made.back[0]) == text
+
+
+def test_hops_that_find_no_verb_are_refused():
+    plain = treebank()
+    plain.annotations["feats"][0][1] = "Number=Sing"
+    assert "toy: expected a verb in the third person" in refusal(plain, "word-hop", labels=False)
+    assert "no word with Person=3" in refusal(plain, "token-hop:2+inversion", labels=False)
+
+
+@pytest.mark.parametrize("how", ["word-hop+token-hop", "token-hop+word-hop"])
+def test_two_hops_are_one_too_many(how):
+    assert "keep one of the two" in refusal(treebank(), how, labels=False)

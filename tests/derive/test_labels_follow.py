@@ -1,5 +1,6 @@
 """Tags, trees and spans after a transformation, and what is refused."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,3 +186,31 @@ def test_sentences_without_what_is_needed():
 )
 def test_names_and_compositions_that_are_none(text, told):
     assert told in refusal(transformation, text)
+
+
+def crossing_by_definition(heads):
+    """Each word between a word and its head is a descendant of that head, or the edge crosses."""
+    above, crossing = [0, *heads], 0
+    for word in range(1, len(above)):
+        head, found = above[word], False
+        for ancestor in range(min(word, head) + 1, max(word, head)) if head else ():
+            while ancestor not in (0, head):
+                ancestor = above[ancestor]
+            found |= ancestor != head
+        crossing += found
+    return crossing
+
+
+def test_edges_that_cross_are_counted_by_their_definition_in_one_pass():
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        n = int(rng.integers(1, 25))
+        order, heads = rng.permutation(n), [0] * n
+        if rng.integers(2):  # mostly few edges that cross
+            order = np.arange(n)
+        for i in range(1, n):
+            first = max(0, i - int(rng.integers(1, 4)))
+            heads[order[i]] = int(order[rng.integers(first, i)]) + 1
+        assert crossing_edges(heads) == crossing_by_definition(heads)
+    chain = [*range(20_000)]  # by the definition this would take hours
+    assert crossing_edges(chain) == 0 and crossing_edges([2, 0, *range(2, 20_000)]) == 0

@@ -258,3 +258,43 @@ def test_the_command_line_derives_and_says_what_it_wrote(files, capsys, monkeypa
     listed = capsys.readouterr().out
     assert "local-shuffle: words are shuffled within windows" in listed
     assert all(f"  {name}:" in listed for name in cl.derive.TRANSFORMATIONS)
+
+
+def test_of_several_places_of_a_language_in_a_name_the_last_is_the_one(files):
+    (files / "tatoeba.fra-eng.eng").write_text("A dog.\n")
+    [made] = derive(files, "inversion", text="tatoeba.fra-eng.eng")
+    assert made.path.name == "tatoeba.fra-eng.eng-inversion.txt"
+    (files / "tatoeba.eng-fra.eng").write_text("A dog.\n")
+    [made] = derive(files, "inversion", text="tatoeba.eng-fra.eng")
+    assert made.path.name == "tatoeba.eng-fra.eng-inversion.txt"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"text": "A big cat", "spans": [[0, 1], [6, 9]]}, "'big' in none"),
+        ({"text": "A cat", "spans": [[0, 5], [2, 5]]}, "words that do not overlap"),
+        ({"text": "A\ncat", "words": ["A", "cat"]}, "a line break"),
+        ({"text": "A cat\r", "words": ["A", "cat"]}, "a line break"),
+        ({"text": "--", "spans": []}, "words of the text, got none"),
+    ],
+)
+def test_json_lines_whose_text_would_be_lost_are_refused_by_their_line(files, line, told):
+    lines = [{"text": "Go", "words": ["Go"]}, line]
+    (files / "eng.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with pytest.raises(InputError) as refused:
+        derive(files, "inversion", text="eng.jsonl")
+    assert f"{files / 'eng.jsonl'}:2: expected" in str(refused.value) and told in str(refused.value)
+
+
+def test_a_table_is_no_text(files):
+    (files / "ids.txt").write_text("a1\tThe cat.\na2\tA dog.\n")
+    with pytest.raises(InputError, match="a tab in every line; take .* cut -f2"):
+        derive(files, "inversion", text="ids.txt")
+
+
+def test_words_that_come_are_refused_in_a_treebank_of_no_verb_too(files):
+    path = files / "en_toy-ud-test.conllu"
+    path.write_text(path.read_text().replace("Person=3", "Person=1"))
+    with pytest.raises(InputError, match="--treebank .*: expected a transformation that keeps"):
+        derive(files, "word-hop", treebank=path.name)

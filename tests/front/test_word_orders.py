@@ -7,6 +7,7 @@ import pytest
 import crosslens as cl
 from crosslens.cli.main import main
 from crosslens.derive.order_relation_weights import RelationWeights
+from crosslens.derive.registry import derived_code
 from crosslens.errors import InputError
 from crosslens.readers.words import read_conllu
 from crosslens.trees import crossing_edges
@@ -65,8 +66,8 @@ def test_the_command_learns_derives_and_tells_what_it_covers(files, tmp_path, ca
     more = ["--order-parts", "N", "--order-choice", "best", "--json"]
     assert main([*asked, *more, "--out", str(tmp_path / "b")]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0]["language"] == "eng-orderfrabest"
-    assert lines[1]["order"] == "order:fra,best" and lines[1]["reordered"] == 1
+    assert lines[0]["language"] == "eng-orderfraNbest"
+    assert lines[1]["order"] == "order:fra,N,best" and lines[1]["reordered"] == 1
     assert lines[1]["heads"] == 5 and lines[1]["too_large"] == 0
 
 
@@ -93,6 +94,8 @@ def test_an_order_comes_before_the_other_transformations(files, tmp_path):
 def test_relation_weights_by_name(files):
     order = cl.word_order(files["fra"], "fra", parts="V", model="relation-weights")
     assert isinstance(order.models["V"], RelationWeights) and [*order.models] == ["V"]
+    assert order.name == "order:fra,V,relation-weights"
+    assert derived_code("eng", order) == "eng-orderfraVrelationweights"
     assert cl.word_order_coverage(files["eng"], "eng", order).reordered == 3
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosslens.languages import NAMES, code_of, same_language
+from crosslens.languages import NAMES, code_of, same_language, treebank_of
 
 
 def test_every_name_is_found_by_its_codes():
@@ -34,3 +34,10 @@ def test_codes_of_one_language(one, other):
 )
 def test_codes_of_two_languages(one, other):
     assert not same_language(one, other)
+
+
+def test_a_language_of_a_transformation_of_ones_own_is_no_language_of_the_table():
+    for code in ("eng-ownfirstlast", "eng-inversion-ownlatn", "eng_ownswap"):
+        assert not same_language(code, "eng") and treebank_of(code) == ""
+    for code in ("eng-Latn", "en_ewt", "eng-GB", "eng-x", "eng-oxendict"):
+        assert same_language(code, "eng")

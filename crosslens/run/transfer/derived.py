@@ -61,11 +61,12 @@ def readings_of(transfer: Transfer, encoder: str, folder: Path) -> dict[str, Rea
             if language not in transfer.items:
                 check_plain(language, encoder, own)
             continue
-        if told is not None and (told.of, told.by) != (how.of, how.by):
-            remedy = "leave it out, or name another encoder"
-            refuse(
-                "--derived", f"{language}={how}, as {encoder} has it", f"{language}={told}", remedy
-            )
+        if told is not None and given is not None:
+            seeded = "@" in given  # a seed that was not typed is that of the encoder
+            if (told.of, told.by) != (how.of, how.by) or seeded and told.seed != how.seed:
+                expected = f"{language}={how}, as {encoder} has it"
+                remedy = "leave it out, or name another encoder"
+                refuse("--derived", expected, f"{language}={given}", remedy)
         there = language in own
         missing = how.derivation.transliterated and not there
         found[language] = Reading(

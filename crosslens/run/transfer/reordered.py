@@ -20,6 +20,9 @@ def check_reordered(
 ) -> None:
     """Refuse a language whose items are not the original's in another order of words.
 
+    By which model they were put in order, and whether it is the one of the study's text, is not
+    checked: any order of the same words but the original's is taken.
+
     Parameters
     ----------
     tasks: of the catalogue. data: the folder that has both languages.
@@ -28,7 +31,7 @@ def check_reordered(
 
     Raises
     ------
-    InputError: it has no data of a task, or others; a task on texts as a whole.
+    InputError: it has no data of a task, or others, or a split in the original's order; a task on texts as a whole.
     """
     if same_language(original, syntax):
         expected = f"a language whose data are those of {original} in another order"
@@ -49,10 +52,21 @@ def check_reordered(
                 expected = f"the items of {original} in another order of words"
                 got = f"{syntax}, {part} of task {name}: {difference}"
                 refuse("--syntax", expected, got, _REMEDY)
+            if _orders(one) == _orders(other):
+                expected = f"the items of {original} in another order of words"
+                got = f"{syntax}, {part} of task {name}: each in the order that it has there"
+                refuse("--syntax", expected, got, _REMEDY)
 
 
 def _parts(data: TaskData) -> list[Split]:
     return [data.train[0], data.dev[0], next(iter(data.tests.values()))]
+
+
+def _orders(split: Split) -> list[list[str]]:
+    """The words of each item, in their order."""
+    assert split.corpus is not None
+    pairs = zip(split.corpus.sentences, split.corpus.words or (), strict=True)
+    return [[text[start:end] for start, end in spans] for text, spans in pairs]
 
 
 def _differ(one: Split, other: Split) -> str:

@@ -282,6 +282,16 @@ def test_names_may_be_torn_apart_and_heads_are_compared(place, tmp_path):
         check_reordered(["parsing"], DataFolder(str(data)), "eng", "eng-inversion", **told)
 
 
+def test_items_in_the_order_of_the_original_are_refused(place, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(place / "data", data)
+    for file in (data / "ud").glob("en_ewt*"):
+        shutil.copy(file, file.with_name(file.name.replace("en_", "eng-identity_")))
+    told = {"apart": True, "limit": None, "seed": 0}
+    with pytest.raises(InputError, match="train of task upos: each in the order"):
+        check_reordered(["upos"], DataFolder(str(data)), "eng", "eng-identity", **told)
+
+
 def test_texts_as_a_whole_have_no_order_that_could_be_checked(place, tmp_path):
     data = tmp_path / "data"
     (data / "xnli").mkdir(parents=True)
