@@ -61,14 +61,12 @@ def measure(
     common = {"encoder": name, "seed": recipe.seed}
     n = len(next(iter(kept.values())))
     split = make_split(n, 0.5, 0, groups)  # the same for all conditions and seeds
+    first = [_sentence_vectors(beside[0], resolve(beside[1]), kept)] if beside else []
     scores = []
     for one, condition in ((model, None), (build_model(recipe, vocabularies), "random_encoder")):
-        mine = {language: kept[language] for language in recipe.languages}
-        read, cut = _activations(one, vocabularies, recipe, mine, run / "tokens")
-        if beside is not None:
-            first, cut_there = _read_beside(*beside, kept)
-            read, cut = [*first, *read], cut | cut_there
-        x, y = read
+        read = [*first, _sentence_vectors(run, recipe, kept, (one, vocabularies))]
+        x, y = [vectors for found, _ in read for vectors in found]
+        cut = np.any([is_cut for _, is_cut in read], axis=0)
         on_train = condition is None
         scores += retrieval_scores(x, y, split, common, condition, hits=True, on_train=on_train)
         scores += [
@@ -79,38 +77,46 @@ def measure(
     fields = {**common, "source": x.language, "target": y.language}
     scores.append(Score(**fields, quantity="sentences_cut", value=float(cut.mean()), n=n))
     if len(recipe.languages) == 2:
-        counts, by_id = _counts(run, recipe, vocabularies)
-        is_copy = bool(recipe.vocabulary.copies)
-        if is_copy and vocabularies.mode != "union":
-            scores += _token_scores(model, vocabularies, counts, fields)
-        if not recipe.anchors.dictionary:  # words that are replaced stand in no file
-            scores += _overlap_scores(counts if is_copy else by_id, fields)
+        scores += _subword_scores(run, recipe, model, vocabularies, fields)
     if recipe.anchors.dictionary:
-        told = read_json(run / "anchors.json", dict[str, Any])
-        details = {"of_known": told["of_known"]}
-        scores.append(
-            Score(
-                **fields,
-                quantity="words_replaced",
-                value=told["of_words"],
-                n=told["words"],
-                details=details,
-            )
-        )
+        scores.append(_anchor_score(run, fields))
     if (derivation := recipe.derived.get(y.language)) is not None:
         scores += _order_scores(run, recipe, derivation, fields)
     return scores
 
 
-def _read_beside(
-    run: Path, recipe: Any, kept: Mapping[str, Corpus]
-) -> tuple[list[Activations], np.ndarray]:
-    """What another training's model makes of its language, and which sentences are cut."""
-    from crosslens.models.training.settings import resolve
+def _subword_scores(
+    run: Path, recipe: Any, model: Any, vocabularies: Any, fields: Mapping[str, Any]
+) -> list[Score]:
+    """Alignment of subwords, where the languages have ids of their own, and their overlap."""
+    counts, by_id = _counts(run, recipe, vocabularies)
+    is_copy, scores = bool(recipe.vocabulary.copies), []
+    if is_copy and vocabularies.mode != "union":
+        scores += _token_scores(model, vocabularies, counts, fields)
+    if not recipe.anchors.dictionary:  # words that are replaced stand in no file
+        scores += _overlap_scores(counts if is_copy else by_id, fields)
+    return scores
 
-    recipe = resolve(recipe)
+
+def _anchor_score(run: Path, fields: Mapping[str, Any]) -> Score:
+    """Which share of words is replaced by extra anchors."""
+    told = read_json(run / "anchors.json", dict[str, Any])
+    return Score(
+        **fields,
+        quantity="words_replaced",
+        value=told["of_words"],
+        n=told["words"],
+        details={"of_known": told["of_known"]},
+    )
+
+
+def _sentence_vectors(
+    run: Path, recipe: Any, kept: Mapping[str, Corpus], model: tuple[Any, Any] | None = None
+) -> tuple[list[Activations], np.ndarray]:
+    """What a model and its vocabularies, by default the training's own, make of the kept sentences of
+    the training's languages, and which of them are cut."""
     mine = {language: kept[language] for language in recipe.languages}
-    return _activations(*_trained(run, recipe), recipe, mine, run / "tokens")
+    return _activations(*(model or _trained(run, recipe)), recipe, mine, run / "tokens")
 
 
 def _trained(run: Path, recipe: Any) -> tuple[Any, Any]:
@@ -181,8 +187,8 @@ def _counts(
 def _token_scores(
     model: Any, vocabularies: Any, counts: Mapping[str, np.ndarray], fields: Mapping[str, Any]
 ) -> list[Score]:
-    """Alignment of subwords' embeddings by D's definition, and beside it that of all subwords and
-    what their frequency alone would give."""
+    """Alignment of subwords' embeddings as Deshpande et al. define it, and beside it that of all
+    subwords and what their frequency alone would give."""
     from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 
     first, second = fields["source"], fields["target"]
