@@ -46,7 +46,7 @@ def word_order(
     >>> _ = path.write_text("\\n".join(line.replace(" ", "\\t") for line in lines) + "\\n\\n")
     >>> order = cl.word_order(path, "fra", parts="N", choice="best")
     >>> order.name, cl.word_order_coverage(path, "fra", order).reordered
-    ('order:fra,best', 1)
+    ('order:fra,N,best', 1)
     """
     if str(path).endswith(".json"):
         order = read_word_order(path, parts=parts, model=model, choice=choice)

@@ -49,9 +49,9 @@ def measure(
     -------
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
     of subwords where the languages have ids of their own; overlap of the texts' subwords where one
-    model reads both and no words are replaced; which share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
-    the second language is derived; how many words are replaced where there are extra anchors; how
-    many kept sentences are cut.
+    model reads both and no words are replaced; which share of neighbouring subwords stay neighbours,
+    and of subwords near each other stay so, where the second language is derived; how many words are
+    replaced where there are extra anchors; how many kept sentences are cut.
     """
     from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.settings import resolve
