@@ -8,7 +8,7 @@ import numpy as np
 
 from crosslens.errors import quote, refuse
 from crosslens.models.text.tokenisation import train_tokenizer
-from crosslens.models.training.anchors import check_direction, read_weighted
+from crosslens.models.training.anchors import check_direction, weighted_dictionary
 from crosslens.progress import say
 from crosslens.readers.plain import read_lines, read_text
 from crosslens.recipes import language_of
@@ -62,7 +62,7 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     }
     texts.pop("training-paraphrase", None)  # nothing is trained on it
     if settings.get("dictionary") and pair is not None:
-        pairs = read_weighted(settings["dictionary"]).pairs
+        pairs = weighted_dictionary(settings["dictionary"]).pairs
         check_direction(pairs, ("eng", pair[0]), texts["training"], texts["training-pair"])
         lines_of = read_lines(settings["dictionary"])
         texts["dictionary"] = [line.strip() for line in lines_of if line.strip()]

@@ -38,7 +38,7 @@ __all__ = [
     "check_direction",
     "counted_words",
     "is_unspaced",
-    "read_weighted",
+    "weighted_dictionary",
 ]
 
 _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
@@ -161,7 +161,7 @@ def check_anchors(
         refuse("masking.counts", "joint where there are anchors", got, 'set masking.counts="joint"')
 
 
-def read_weighted(path: str | Path) -> Dictionary:
+def weighted_dictionary(path: str | Path) -> Dictionary:
     """A dictionary whose scores, where it has them, are weights of translations.
 
     Raises
@@ -186,7 +186,7 @@ def check_dictionary(
     ------
     InputError: as said; or the dictionary cannot be read.
     """
-    pair, dictionary = anchors.pair(languages), read_weighted(anchors.dictionary)
+    pair, dictionary = anchors.pair(languages), weighted_dictionary(anchors.dictionary)
     texts = [
         itertools.chain.from_iterable(
             source[language].sentences for source in corpora.values() if language in source
@@ -321,7 +321,7 @@ class WordSwitch:
     ) -> None:
         self.languages, self.room, self.whole = tuple(languages), room, whole
         source, target = anchors.pair(languages)
-        dictionary = read_weighted(anchors.dictionary)
+        dictionary = weighted_dictionary(anchors.dictionary)
         turned = dataclasses.replace(dictionary, pairs=[(b, a) for a, b in dictionary.pairs])
         self._switches: dict[int, CodeSwitch[tuple[int, ...]]] = {}
         self._starts: dict[int, np.ndarray] = {}

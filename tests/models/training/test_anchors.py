@@ -12,7 +12,7 @@ from toy_texts import _OTHER, _WORDS, prepared, toy_recipe, weights, write_lines
 from crosslens.errors import InputError
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
 from crosslens.models.training import anchors
-from crosslens.models.training.anchors import Anchors, check_direction, read_weighted
+from crosslens.models.training.anchors import Anchors, check_direction, weighted_dictionary
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, resolve, with_overrides
@@ -122,7 +122,7 @@ def test_a_word_is_never_replaced_by_itself(tmp_path):
 def test_weights_of_translations_are_above_0(tmp_path):
     path = write_lines(tmp_path / "scored.txt", ["sun\tzon\t0.5", "moon\tmaan\t-0.1"])
     with pytest.raises(InputError, match="expected scores above 0, .*, got -0.1 of 'moon maan'"):
-        read_weighted(path)
+        weighted_dictionary(path)
 
 
 def test_a_row_never_grows_beyond_its_room(tmp_path):
