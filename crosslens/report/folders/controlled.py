@@ -166,9 +166,9 @@ class StudyFolder:
         }
 
     @property
-    def is_natural(self) -> bool:
-        """Whether two languages of nature are compared, no copy: an untrained encoder finds some of their
-        sentences, by words that both write alike."""
+    def compares_gains(self) -> bool:
+        """Whether conditions are compared by what training adds, too: of two natural languages, or of a
+        copy with the original's ids, an untrained encoder finds sentences by what both write alike."""
         return not any(score.quantity == "token_alignment" for score in self.scores)
 
     def trainings(self, name: str) -> int:

@@ -201,7 +201,9 @@ def differences(
     if min(len(hits) for hits, _ in sides) > 1:
         found["sentences"] = seeds_difference(sides[0], sides[1])
         before = [_hits(study, name, "random_encoder") for name in (better, worse)]
-        if study.is_natural and [len(one[0]) for one in before] == [len(one[0]) for one in sides]:
+        if study.compares_gains and [len(one[0]) for one in before] == [
+            len(one[0]) for one in sides
+        ]:
             found[_GAIN] = seeds_contrast(
                 [(1.0, *sides[0]), (-1.0, *before[0])], [(-1.0, *sides[1]), (1.0, *before[1])]
             )
@@ -290,7 +292,7 @@ def findings(study: StudyFolder) -> Findings:
     """Which of the paper's orders are found in a study."""
     pairs = ordered_pairs(study.told["order"], study.layers)
     found = {pair: differences(study, *pair) for pair in pairs}
-    may = MEASURES[2:] if study.is_natural else MEASURES[:3]
+    may = MEASURES[2:] if study.compares_gains else MEASURES[:3]
     measures = [what for what in may if any(what in one for one in found.values())] or may
     rows: _Rows = [("the paper's order", *(cell for what in measures for cell in (what, "")))]
     for (better, worse), one in found.items():
@@ -386,7 +388,7 @@ def control_told(study: StudyFolder) -> str:
     ]
     values = join([f"{value:.2f} by {measure}" for measure, value in there.items()])
     told = [f"The positive control, {name}, reached {values}."]
-    if study.is_natural and not hardly_learnt:
+    if study.compares_gains and not hardly_learnt:
         told.append(f"An untrained encoder finds {untrained:.2f} of the sentences.")
     if enough:
         told.append(

@@ -164,7 +164,7 @@ def _how(study: StudyFolder) -> str:
     )
     about_gain = (
         "Untrained: the same before training, at its best layer; gain: what training adds to it. "
-        if study.is_natural
+        if study.compares_gains
         else "Untrained: the same before training, at its best layer. "
     )
     limits = [f"{intervals_told(study)}.", few_told(study), cut_told(scores)]

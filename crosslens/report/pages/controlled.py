@@ -158,7 +158,7 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
         panels.append(panel("Subwords, while the encoders were trained", "", picture))
     curves = {name: study.curve(name, _SENTENCES, "unaligned") for name in study.names}
     drawn = [line_of(curve, styles[name]) for name, curve in curves.items()]
-    if study.is_natural:  # words in common alone find some
+    if study.compares_gains:  # words in common alone find some
         for name in study.names:
             dotted = dataclasses.replace(
                 styles[name], dash="dotted", width=1.3, marker="", band=False
@@ -172,7 +172,7 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
         "P@1 of sentences",
     )
     panels.append(panel("Sentences, when they were trained", "", picture))
-    dots = "dotted lines are the untrained encoders" if study.is_natural else ""
+    dots = "dotted lines are the untrained encoders" if study.compares_gains else ""
     over = (
         f"over tokens thin lines are single trainings (of {MANY} and more there is a band); "
         "the dotted line is .5, which the positive control must reach"

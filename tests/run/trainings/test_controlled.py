@@ -1250,7 +1250,7 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     """On a natural pair such an encoder finds what is written alike."""
 
     class Study:
-        told, is_natural = {"control": "default"}, False
+        told, compares_gains = {"control": "default"}, False
 
         def mean(self, name, quantity, condition):
             assert quantity == "token_alignment"
