@@ -7,9 +7,30 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 
-__all__ = ["check_heads", "crossing_edges", "tree_depths", "tree_distances"]
+__all__ = ["check_heads", "crossing_edges", "head_number", "tree_depths", "tree_distances"]
+
+
+def head_number(cell: Any, where: str) -> int:
+    """A cell of a treebank's column ``head`` as a number: that of a word from 1, or 0 for the root.
+
+    Parameters
+    ----------
+    where: what is refused otherwise: the sentence, say.
+
+    Raises
+    ------
+    InputError: it is none.
+
+    >>> head_number("3", "eng.conllu:1")
+    3
+    """
+    text = str(cell)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        expected = "a word's number as head, or 0 for the root"
+        refuse(where, expected, quote(text), "give a treebank with heads")
+    return int(text)
 
 
 def check_heads(

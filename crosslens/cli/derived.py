@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crosslens as cl
@@ -10,6 +11,7 @@ from crosslens.asked import asked_of, keep_asked
 from crosslens.cli.arguments import add_common, by_language, whole_number
 from crosslens.cli.output import format_table
 from crosslens.errors import refuse
+from crosslens.files import read_json
 from crosslens.score_formats import format_percent
 
 if TYPE_CHECKING:
@@ -172,6 +174,8 @@ def derive(arguments: argparse.Namespace) -> None:
     }
     if arguments.parser is not None and "text" not in files:
         refuse("--parser", "a plain text to parse", "none", "add --text LANGUAGE=FILE")
+    if (kept := Path(arguments.out) / "config.json").exists():
+        read_json(kept, Any)  # a damaged one is refused before anything is learnt or written
     how, order = _how(arguments)
     if arguments.parser is not None:
         told = {"words": arguments.words, "device": arguments.device}

@@ -277,6 +277,8 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
         rest = [word for word in rest if word not in behind]
     if rest:  # the verb's own help names what it takes
         verbs[parsed.verb].error(f"unrecognized arguments: {' '.join(rest)}")
+    if getattr(parsed, "out", None) == "":  # a variable of a script that was never set
+        verbs[parsed.verb].error("argument --out: a place is needed, not '' (. is this folder)")
     return parsed
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.checks import check_seed
+from crosslens.derive.labels import moved_heads
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
 from crosslens.errors import refuse
 
@@ -156,9 +157,5 @@ def _moved(sentence: Sentence, derived: Derived) -> Sentence:
         return dataclasses.replace(sentence, tokens=derived.tokens, columns={}, heads=None)
     sources = derived.sources
     columns = {name: [row[i] for i in sources] for name, row in sentence.columns.items()}
-    heads = None
-    if sentence.heads is not None:
-        places = {source: place for place, source in enumerate(sources, 1)}
-        above = [sentence.heads[source] for source in sources]
-        heads = [places[head - 1] if head else 0 for head in above]
+    heads = None if sentence.heads is None else moved_heads(sources, sentence.heads)
     return dataclasses.replace(sentence, tokens=derived.tokens, columns=columns, heads=heads)

@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from crosslens.checks import check_seed
 from crosslens.corpus import Corpus, as_corpus, check_sentence
@@ -25,7 +25,10 @@ from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
 from crosslens.derive.transliteration import Transliteration
-from crosslens.errors import check_choice, quote, refuse
+from crosslens.errors import InputError, check_choice, quote, refuse
+from crosslens.files import check_shape
+from crosslens.progress import Progress
+from crosslens.trees import head_number
 
 __all__ = ["DerivedCorpus", "LineDeriver", "derive_corpus", "restore"]
 
@@ -33,6 +36,16 @@ Span = tuple[int, int]
 Unit = Literal["sentence", "line"]
 Tags = Literal["consistent", "raw"]
 _EMPTY = "_"
+_FILE = "take it from the .back.jsonl file of this text"
+
+
+class _Back(TypedDict):
+    """What leads from a derived line back to its original."""
+
+    sources: list[int]  # where each word of the line is from
+    words: NotRequired[dict[str, str]]  # place -> a word of the original that is not in the line
+    glued: NotRequired[list[int]]  # places of words without a space before them
+    text: NotRequired[str]  # the original itself, where the others are not enough
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,21 +185,23 @@ def derive_corpus(
     lines, sources, back = list[str](), list[Sequence[int]](), list[Mapping[str, Any]]()
     words = list[list[Span]]()
     annotations = {name: list[list[str]]() for name in columns}
-    for number, original in enumerate(corpus.sentences):
-        place = places[number] if places else f"{corpus.name}:{number + 1}"
-        sentence, there = _sentence(corpus, number, original, place)
-        together = _words_of((spans or {}).get(number, ()), there or ())
-        derived = deriver.line(sentence, whole=bool(columns), together=together)
-        if columns and labels:
-            for name, values in _annotated(sentence, derived, tags).items():
-                annotations[name].append(values)
-        line, placed = _line(original, there, derived.tokens, keeps)
-        lines.append(line)
-        words.append(placed)
-        if any(isinstance(part, Transliteration) for part in parts):
-            kept.update(_kept(sentence.tokens, derived))
-        sources.append(derived.sources)
-        back.append(_back(original, there, derived, line))
+    with Progress(len(corpus), f"deriving {corpus.name}", "sentences") as progress:
+        for number, original in enumerate(corpus.sentences):
+            place = places[number] if places else f"{corpus.name}:{number + 1}"
+            sentence, there = _sentence(corpus, number, original, place)
+            together = _words_of((spans or {}).get(number, ()), there or ())
+            derived = deriver.line(sentence, whole=bool(columns), together=together)
+            if columns and labels:
+                for name, values in _annotated(sentence, derived, tags).items():
+                    annotations[name].append(values)
+            line, placed = _line(original, there, derived.tokens, keeps)
+            lines.append(line)
+            words.append(placed)
+            if any(isinstance(part, Transliteration) for part in parts):
+                kept.update(_kept(sentence.tokens, derived))
+            sources.append(derived.sources)
+            back.append(_back(original, there, derived, line))
+            progress.add(1)
     if 2 * kept[True] > kept.total():
         expected = f"text in the letters of {made.name}"
         got = f"{kept[True]:,} of {kept.total():,} words in others"
@@ -223,7 +238,7 @@ def _sentence(
     if "form" in columns:
         heads = None
         if any(cell != _EMPTY for cell in columns.get("head", ())):
-            heads = [_head(cell, place) for cell in columns["head"]]
+            heads = [head_number(cell, place) for cell in columns["head"]]
             check_tree(heads, place)
         return Sentence(columns["form"], columns, heads, corpus.language, place), None
     check_sentence(text, place)
@@ -246,13 +261,6 @@ def _words_of(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:
         inside = [i for i, (first, last) in enumerate(words) if first < end and last > start]
         found += [(inside[0], inside[-1])] if inside else []
     return found
-
-
-def _head(cell: str, place: str) -> int:
-    if not (cell.isascii() and cell.isdecimal() and len(cell) < 10):
-        expected = "a word's number as head, or 0 for the root"
-        refuse(place, expected, quote(cell), "give a treebank with heads")
-    return int(cell)
 
 
 def _annotated(sentence: Sentence, derived: Derived, tags: Tags) -> dict[str, list[str]]:
@@ -295,7 +303,7 @@ def _back(text: str, spans: Sequence[Span] | None, derived: Derived, line: str) 
     """What leads from a derived line to its original: the places that its words are from, which of
     them had no space before them and which words are not in the line; or, where that is not enough
     (other white space, say), the original itself."""
-    record: dict[str, Any] = {"sources": [*derived.sources]}
+    record: dict[str, Any] = {"sources": derived.sources}
     if spans is not None:
         there = dict(zip(derived.sources, derived.tokens, strict=True))
         forms = [text[start:end] for start, end in spans]
@@ -304,9 +312,9 @@ def _back(text: str, spans: Sequence[Span] | None, derived: Derived, line: str) 
         record |= {"glued": glued} if glued else {}
         if len(lost) < len(forms) and line.count(" ") == len(derived.tokens) - 1:
             record |= {"words": lost} if lost else {}
-            if restore(line, record) == text:
+            if _restored(line, record) == text:
                 return record
-    return {"sources": [*derived.sources], "text": text}
+    return {"sources": derived.sources, "text": text}
 
 
 def restore(line: str, back: Mapping[str, Any]) -> str:
@@ -318,20 +326,29 @@ def restore(line: str, back: Mapping[str, Any]) -> str:
 
     Raises
     ------
-    InputError: the line has other words than its entry.
+    InputError: the line has another number of words than its entry, or this is none.
 
     >>> restore(". cat A", {"sources": [2, 1, 0], "glued": [2]})
     'A cat.'
     """
+    check_shape(back, "back", _Back, _FILE, InputError)
+    return _restored(line, back)
+
+
+def _restored(line: str, back: Mapping[str, Any]) -> str:
     if "text" in back:
         return str(back["text"])
     tokens, sources = line.split(" "), back["sources"]
     if len(tokens) != len(sources):
         expected = f"a line of {len(sources)} words"
         refuse("line", expected, str(len(tokens)), "take the entry of this very line")
-    words = {source: token for source, token in zip(sources, tokens, strict=True) if source >= 0}
-    words |= {int(place): word for place, word in back.get("words", {}).items()}
-    glued = set(back.get("glued", ()))
-    return "".join(
-        ("" if not place or place in glued else " ") + words[place] for place in sorted(words)
-    )
+    words = {
+        str(source): token for source, token in zip(sources, tokens, strict=True) if source >= 0
+    }
+    words |= back.get("words", {})
+    places = [str(place) for place in range(len(words))]
+    if missing := [place for place in places if place not in words]:
+        got = f"nothing at place {missing[0]} of {len(words)}"
+        refuse("back", "an entry with every word of the original", got, _FILE)
+    glued = {"0", *map(str, back.get("glued", ()))}
+    return "".join(("" if place in glued else " ") + words[place] for place in places)

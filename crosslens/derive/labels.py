@@ -22,6 +22,7 @@ __all__ = [
     "derived_tags",
     "entities",
     "inverted_labels",
+    "moved_heads",
 ]
 
 OUTSIDE = "O"
@@ -140,8 +141,21 @@ def derived_heads(derived: Derived, heads: Sequence[int], place: str = "tree") -
             got,
             "no tree can follow: leave the transformation out",
         )
-    places = {source: number for number, source in enumerate(derived.sources, 1)}
-    above = [heads[source] for source in derived.sources]
+    return moved_heads(derived.sources, heads)
+
+
+def moved_heads(sources: Sequence[int], heads: Sequence[int]) -> list[int]:
+    """The heads of words that have been put into another order.
+
+    Parameters
+    ----------
+    sources: the place, from 0, that each word had; all of them. heads: of a tree.
+
+    >>> moved_heads([2, 1, 0], [2, 3, 0])
+    [0, 1, 2]
+    """
+    places = {source: number for number, source in enumerate(sources, 1)}
+    above = [heads[source] for source in sources]
     return [places[head - 1] if head else 0 for head in above]
 
 

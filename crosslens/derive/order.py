@@ -21,7 +21,7 @@ from crosslens.derive.order_relation_weights import RelationWeights, fit_relatio
 from crosslens.derive.transformation import Derived, Sentence, Transformation, generator
 from crosslens.errors import check_choice, quote, refuse
 from crosslens.files import check_name
-from crosslens.trees import crossing_edges
+from crosslens.trees import crossing_edges, head_number
 
 __all__ = ["OrderCoverage", "WordOrder", "learn_word_order", "order_coverage"]
 
@@ -211,11 +211,7 @@ def _sentences(treebank: Corpus, places: Sequence[str] | None = None) -> Iterato
     for number in range(len(treebank)):
         place = places[number] if places else f"{treebank.name}:{number + 1}"
         some = {name: values[number] for name, values in columns.items()}
-        for head in some["head"]:
-            if not (head.isascii() and head.isdecimal() and len(head) < 10):
-                expected = "a word's number as head, or 0 for the root"
-                refuse(place, expected, quote(head), "give a treebank with heads")
-        heads = [int(head) for head in some["head"]]
+        heads = [head_number(cell, place) for cell in some["head"]]
         check_tree(heads, place)
         yield Sentence(some["form"], some, heads, treebank.language, place)
 

@@ -150,7 +150,8 @@ class Transformation(abc.ABC):
         ------
         InputError: a column, or the tree, is missing, or tokens are no text.
         """
-        there = {*sentence.columns, *(["heads"] if sentence.heads is not None else [])}
+        # a column "head" without numbers gives no heads
+        there = {*sentence.columns, *(["heads"] if sentence.heads is not None else [])} - {"head"}
         if missing := sorted(self.needs - there - {"words", "characters"}):
             got = ", ".join(sorted(there)) or "words alone"
             expected = f"{' and '.join(missing)} of each word, which {self.name} needs"

@@ -25,6 +25,7 @@ from crosslens.readers.tagged_words import read_tagged_words, tagged_text
 from crosslens.readers.treebank import conllu_text, words_apart
 from crosslens.readers.words import (
     SEGMENTERS,
+    is_unspaced,
     read_conllu,
     read_words,
     segment,
@@ -106,12 +107,22 @@ class _Asked:
 
 
 def with_words(corpus: Corpus, words: str) -> Corpus:
-    """A plain text with the words that it is derived or parsed by."""
+    """A plain text with the words that it is derived or parsed by.
+
+    Raises
+    ------
+    InputError: "punctuation" in a script that puts no spaces between words, whose lines would be
+        words.
+    """
     if words == "whitespace":
         return split_words(corpus)
     if words != "punctuation":
         return segment(corpus, words)
     texts = corpus.sentences
+    if is_unspaced({word for text in texts for word in text.split()}):
+        expected = f"a segmenter for {corpus.name}, whose script puts no spaces between words"
+        remedy = f"give one of {', '.join(SEGMENTERS)}; whitespace, where spaces were put in"
+        refuse("words", expected, "punctuation", remedy)
     found = Lazy(len(corpus), lambda i: punctuation_spans(texts[i]))
     return dataclasses.replace(corpus, words=found)
 

@@ -77,13 +77,11 @@ def study_transfer(
     study: expected the folder of a controlled study
     """
     from crosslens.run.transfer.settings import Transfer
-    from crosslens.run.transfer.study_transfer import (
-        StudyTransfer,
-        languages_of,
-        run_study_transfer,
-    )
+    from crosslens.run.transfer.study_models import study_models
+    from crosslens.run.transfer.study_transfer import StudyTransfer, run_study_transfer
 
-    original, copy = languages_of(study, syntax)
+    models = study_models(Path(study), syntax)
+    original, copy = models.languages
     transfer = Transfer(
         encoders=[str(study)],
         tasks=[tasks] if isinstance(tasks, str) else list(tasks),
@@ -108,7 +106,5 @@ def study_transfer(
         precision=precision,
         device=device,
     )
-    told = StudyTransfer(
-        study=str(study), transfer=transfer, monolingual=monolingual, syntax=syntax
-    )
+    told = StudyTransfer(study=models, transfer=transfer, monolingual=monolingual, syntax=syntax)
     return Run(run_study_transfer(told, out))

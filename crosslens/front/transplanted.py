@@ -201,7 +201,8 @@ def _check_direction(name: str, pairs: Sequence[tuple[str, str]], text: Corpus) 
     """Refuse pairs whose first words are those of the new language's text: what stands in it more
     often than their second ones, words of both sides apart. Nothing is said of a language that is
     written without spaces, whose words nobody sees."""
-    from crosslens.models.training.anchors import counted_words, is_unspaced
+    from crosslens.models.training.anchors import counted_words
+    from crosslens.readers.words import is_unspaced
 
     if not pairs:
         refuse(name, "pairs of words", "none", "give some that are linked")

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
 from crosslens.corpus import Corpus
-from crosslens.errors import quote, refuse
-from crosslens.trees import check_heads
+from crosslens.errors import refuse
+from crosslens.trees import check_heads, head_number
 
 __all__ = [
     "RELATIONS",
@@ -223,20 +223,16 @@ def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = No
     rows = np.flatnonzero(np.repeat(whole, lengths))
     called = text if names is None else np.asarray(names)[text]
     heads = np.array(
-        [_head(columns["head"][row], row, str(called[row])) for row in rows.tolist()], np.int64
+        [
+            head_number(columns["head"][row], f"head of row {row} (sentence {called[row]})")
+            for row in rows.tolist()
+        ],
+        np.int64,
     )
     lengths = lengths[whole]
     check_heads(heads, lengths, names=called[bounds[:-1][whole]])
     punctuation = np.array([columns["upos"][row] == "PUNCT" for row in rows.tolist()], bool)
     return Trees(rows, heads, lengths, punctuation, int((~whole).sum()))
-
-
-def _head(cell: Any, row: int, sentence: str) -> int:
-    if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
-        expected = "a word's number, or 0 for the root"
-        remedy = "give a treebank with heads"
-        refuse(f"head of row {row} (sentence {sentence})", expected, quote(cell), remedy)
-    return int(cell)
 
 
 def words_apart(corpus: Corpus) -> Corpus:

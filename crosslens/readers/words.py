@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from crosslens.readers.plain import file_name, read_lines
 
 __all__ = [
     "SEGMENTERS",
+    "is_unspaced",
     "locate_words",
     "parse_conllu",
     "read_conllu",
@@ -35,6 +36,8 @@ Span = tuple[int, int]
 Segmenter = Callable[[str], Iterable[str] | Iterable[Span]]
 
 _WORD = re.compile(r"\S+")  # what \s means for text is what str.split() splits at
+# letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, CJK
+_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _WORD_ID = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 _COLUMNS = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "head": 6, "deprel": 7}
 
@@ -49,6 +52,16 @@ def whitespace_spans(text: str) -> list[Span]:
     [(0, 1), (3, 7)]
     """
     return [found.span() for found in _WORD.finditer(text)]
+
+
+def is_unspaced(words: Collection[str]) -> bool:
+    """Whether most of the words that white space separates are of a script that puts no spaces
+    between its own: Chinese, Japanese, Thai, Lao, Khmer, Burmese or Tibetan.
+
+    >>> is_unspaced(["我们学习", "cat", "语言"]), is_unspaced(["chat"])
+    (True, False)
+    """
+    return 2 * sum(bool(_UNSPACED.search(word)) for word in words) > len(words)
 
 
 def locate_words(text: str, words: Sequence[str], where: str) -> list[Span]:

@@ -9,7 +9,6 @@ never code-switched.
 
 import dataclasses
 import itertools
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from crosslens.models.training.limits import check_numbers
 from crosslens.models.training.masking import Masking
 from crosslens.progress import say
 from crosslens.readers.dictionary import Dictionary, read_dictionary
+from crosslens.readers.words import is_unspaced
 
 __all__ = [
     "AnchorCounts",
@@ -37,7 +37,6 @@ __all__ = [
     "check_dictionary",
     "check_direction",
     "counted_words",
-    "is_unspaced",
     "weighted_dictionary",
 ]
 
@@ -50,8 +49,6 @@ _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
 # help, Tatoeba), the least of the right one .19, in 100 lines. But of 100 French verses beside all
 # English ones it was .12, and .08 of Russian ones, so that nothing can be refused by it.
 _FEW_TRANSLATED, _FEWEST = 0.1, 20
-# letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, CJK
-_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -257,15 +254,6 @@ def _check_translations(
             f"anchors.dictionary: {len(known):,} words of {languages[0]} are known, of {len(found):,} "
             f"a translation stands in the text of {languages[1]}: is it a dictionary of {languages[1]}?"
         )
-
-
-def is_unspaced(words: Collection[str]) -> bool:
-    """Whether most of some words are of a script that puts no spaces between them.
-
-    >>> is_unspaced(["我们学习", "cat", "语言"]), is_unspaced(["chat"])
-    (True, False)
-    """
-    return 2 * sum(bool(_UNSPACED.search(word)) for word in words) > len(words)
 
 
 def counted_words(sentences: Iterable[str], wanted: Collection[str]) -> Counter[str]:

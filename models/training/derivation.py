@@ -59,12 +59,16 @@ class Derivation:
     @property
     def transliterated(self) -> bool:
         """Whether its subwords have ids of their own."""
-        return _TRANSLITERATION in self.by.split("+")
+        return _TRANSLITERATION in self._parts
 
     @property
     def order(self) -> str:
         """The transformations of the order, joined by "+"; empty where there is none."""
-        return "+".join(one for one in self.by.split("+") if one != _TRANSLITERATION)
+        return "+".join(one for one in self._parts if one != _TRANSLITERATION)
+
+    @property
+    def _parts(self) -> list[str]:
+        return [one.strip() for one in self.by.split("+")]
 
     @property
     def transformation(self) -> Transformation | None:

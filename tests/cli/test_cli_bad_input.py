@@ -227,6 +227,13 @@ MISTAKES = {
         [*EXTRACT, "--random-seed", "9" * 30],
         "arguments: expected those of `crosslens extract --help`, got a mistake ",
     ),
+    "no place": (
+        ["derive", "--text", "eng=eng.txt", "--by", "inversion", "--out", ""],
+        (
+            "arguments: expected those of `crosslens derive --help`, got a mistake (argument "
+            "--out: a place is needed, not ''"
+        ),
+    ),
     "fraction 2": (
         [*STUDY, "--train-fraction", "2"],
         "arguments: expected those of `crosslens study --help`, got a mistake (argument --tr",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from crosslens.corpus import Corpus
 from crosslens.derive.corpora import LineDeriver, derive_corpus, restore
 from crosslens.derive.markers import PartialReversal
+from crosslens.derive.order import learn_word_order
 from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
 from crosslens.derive.reorderings import Reordering
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
@@ -75,6 +76,34 @@ def test_the_way_back_is_short_where_it_can_be():
     assert restore(made.corpus.sentences[0], made.back[0]) == LINES[0]
     hops = derive_corpus(treebank(), "token-hop:1", labels=False).back
     assert hops[0] == {"sources": [0, 1, 2, -1, 3], "text": "He sees du-chat"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({}, "back, key sources: expected a list, got nothing"),
+        ({"sources": [1, "0"]}, "back, key sources[1]: expected a whole number, got '0'"),
+        ({"sources": [1, 0], "words": ["x"]}, "back, key words: expected an object, got a list"),
+        ({"sources": [0]}, "line: expected a line of 1 words, got 2"),
+        (
+            {"sources": [2, 0]},
+            "back: expected an entry with every word of the original, got nothing",
+        ),
+    ],
+)
+def test_an_entry_that_leads_nowhere_is_refused(entry, told):
+    with pytest.raises(InputError) as refused:
+        restore("b a", entry)
+    assert str(refused.value).startswith(told)
+
+
+def test_a_column_head_without_numbers_is_no_tree():
+    order = learn_word_order(treebank(), model="relation-weights")
+    columns = {name: list(rows) for name, rows in treebank().annotations.items()}
+    columns["head"] = [["_"] * 4, ["_"] * 2]
+    told = refusal(dataclasses.replace(treebank(), annotations=columns), order)
+    assert "expected heads of each word, which order:mul,relation-weights needs, got" in told
+    assert " head," not in told
 
 
 def test_sentences_of_a_line_are_derived_in_their_places():

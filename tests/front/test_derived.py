@@ -241,6 +241,27 @@ def test_whitespace_words_keep_their_marks(files):
     assert made[0].path.read_text() == "sat. cat The slept. It\ndog. A\n"
 
 
+@pytest.mark.parametrize("line", ["我们学习语言。", "ภาษาไทย", "言葉を学ぶ。"])
+def test_lines_of_a_script_without_spaces_are_no_words(files, line):
+    (files / "x.txt").write_text(f"{line}\n")
+    asked = {"text": {"zho": files / "x.txt"}}
+    with pytest.raises(
+        InputError, match="words: expected a segmenter for x.txt, whose script puts"
+    ):
+        cl.derive_files("inversion", files / "out", **asked)
+    made = cl.derive_files("inversion", files / "out", **asked, words="whitespace")
+    assert made[0].path.read_text() == f"{line}\n"
+
+
+def test_a_damaged_config_is_refused_before_anything_is_written(files, capsys):
+    (files / "out").mkdir()
+    (files / "out" / "config.json").write_text("{")
+    line = ["derive", "--text", f"eng={files / 'eng.txt'}", "--by", "inversion"]
+    assert main([*line, "--out", str(files / "out")]) == 2
+    assert "config.json: expected JSON" in capsys.readouterr().err
+    assert [one.name for one in (files / "out").iterdir()] == ["config.json"]
+
+
 def test_the_command_line_derives_and_says_what_it_wrote(files, capsys, monkeypatch):
     monkeypatch.chdir(files)
     line = ["derive", "--text", "eng=eng.txt", "--by", "transliteration+inversion", "--out", "out"]

@@ -10,6 +10,7 @@ SMALL = {
     "log_every": 2,
     "batch_tokens": 256,
     "vocabulary.size": 80,
+    "vocabulary.sentences": 1000,
     "validation": 30,
     "encoder.hidden_size": 16,
     "encoder.ffn_size": 32,

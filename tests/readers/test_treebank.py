@@ -163,8 +163,14 @@ def test_what_is_no_tree_is_refused_with_its_sentence(columns):
         (["3", "3", "0", "5", "4", "3", "0"], "a tree in sentence 0, got a circle"),
         (["1", "3", "0", "5", "3", "3", "0"], "a tree in sentence 0, got a circle"),
         (["7", "3", "0", "5", "3", "3", "0"], "numbers from 0 to 6 in sentence 0, got 7"),
-        (["_", "3", "0", "5", "3", "3", "0"], "a word's number, or 0 for the root, got '_'"),
-        (["-1", "3", "0", "5", "3", "3", "0"], "a word's number, or 0 for the root, got '-1'"),
+        (
+            ["_", "3", "0", "5", "3", "3", "0"],
+            "a word's number as head, or 0 for the root, got '_'",
+        ),
+        (
+            ["-1", "3", "0", "5", "3", "3", "0"],
+            "a word's number as head, or 0 for the root, got '-1'",
+        ),
     ]:
         assert f"expected {told}; " in refusal(trees, {**columns, "head": heads})
     assert "the column 'head'" in refusal(trees, {"text": [0], "upos": ["X"]})

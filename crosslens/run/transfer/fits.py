@@ -34,6 +34,7 @@ from crosslens.score import Score
 
 __all__ = [
     "IN_LANGUAGE",
+    "LESS",
     "RANDOM",
     "Fit",
     "Loaded",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 IN_LANGUAGE, RANDOM = "in_language", "random_encoder"
+LESS = "zero_shot_less_in_language"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

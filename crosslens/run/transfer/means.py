@@ -8,7 +8,7 @@ from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.span_scores import spans
 from crosslens.probes.tasks.task import Task
 from crosslens.run.transfer.data import TaskData
-from crosslens.run.transfer.fits import IN_LANGUAGE
+from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import (
     counted,
     difference,
@@ -115,7 +115,7 @@ def _differences(
             fields = {
                 "task": name,
                 "encoder": f"{encoder} / {other[1]}" if rival else encoder,
-                "condition": "encoders" if rival else "zero_shot_less_in_language",
+                "condition": "encoders" if rival else LESS,
                 "source": source,
                 "target": target,
                 "n": len(next(iter(seeds.values()))),

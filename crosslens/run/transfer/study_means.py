@@ -6,6 +6,7 @@ item: trainings and test items are crossed, so that intervals are over both.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,15 @@ from crosslens.files import read_json
 from crosslens.grid_settings import averaged, chosen_outcomes
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.readers.published import ordered_pairs
-from crosslens.run.transfer.fits import IN_LANGUAGE
+from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import contrast, over_seeds
 from crosslens.run.transfer.shortfall import unread_told
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
-__all__ = ["COMPARED", "LESS", "MONOLINGUAL", "Answered", "study_means"]
+__all__ = ["COMPARED", "MONOLINGUAL", "Answered", "study_means"]
 
 MONOLINGUAL = "monolingual"
 """``condition`` of a score of an encoder that was trained on the original alone."""
-LESS = "zero_shot_less_in_language"
 COMPARED = "conditions"
 """``condition`` of the difference of two conditions, whose ``encoder`` is "FIRST / SECOND"."""
 
@@ -51,6 +51,11 @@ class Answered:
     folder: Path
     called: Mapping[str, str]
     alone: bool = False
+
+    @functools.cached_property
+    def scores(self) -> Sequence[Score]:
+        """Of the run."""
+        return list(read_scores(self.folder / "scores.jsonl"))
 
 
 def study_means(
@@ -94,8 +99,7 @@ def study_means(
 def _of(run: Answered) -> Iterator[tuple[_Key, Outcomes, Score]]:
     """What a run has of the quantity that each task is judged by, on test items, and a score of it:
     the mean over its fine-tunings."""
-    scores = list(read_scores(run.folder / "scores.jsonl"))
-    main = headline_quantities(scores)
+    scores, main = run.scores, headline_quantities(run.scores)
     dev = [score for score in scores if score.evidence.part == "dev"]
     for key, seeds in chosen_outcomes(read_outcomes(run.folder), dev).items():
         task, _, condition, way, _, source, target, quantity, method = key
@@ -138,9 +142,8 @@ def _controls(runs: Sequence[Answered], languages: tuple[str, str]) -> Iterator[
     """The most frequent label, and the first training's random weights, of each condition."""
     seen = set[Any]()
     for run in runs:
-        scores = list(read_scores(run.folder / "scores.jsonl"))
-        main = headline_quantities(scores)
-        for score in scores if not run.alone else ():
+        main = headline_quantities(run.scores)
+        for score in run.scores if not run.alone else ():
             key = (score.task, run.name, score.condition, score.target)
             if score.condition in _CONTROLS and is_headline(score, main) and key not in seen:
                 if score.evidence.part == "test" and score.target in languages:
@@ -155,7 +158,7 @@ def _warnings(runs: Sequence[Answered]) -> dict[_System, list[str]]:
     updates: dict[_System, int] = {}
     for run in runs:
         control = MONOLINGUAL if run.alone else None
-        for score in read_scores(run.folder / "scores.jsonl"):
+        for score in run.scores:
             details = score.details or {}
             taken = details.get("chosen", [details.get("setting")])[0] == details.get("setting")
             if score.evidence.part != "dev" or score.condition in _CONTROLS or not taken:

@@ -2,6 +2,7 @@
 are there, and how far subwords are aligned, and order is kept, in each."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -43,9 +44,7 @@ class StudyModels:
     told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
     left_out: conditions whose copy is a text of its own, where nobody says what data are in its order.
     seeds: those of which every condition is trained.
-    measured: measure (``token_alignment``: P@1 of subwords without a map; ``neighbours_kept`` and
-        ``contexts_kept``: how much of the order a copy keeps) to condition and seed, or None for the
-        mean over these, to what the study found.
+    scores: of the study, finished or not.
     """
 
     folder: Path
@@ -53,7 +52,7 @@ class StudyModels:
     recipes: Mapping[str, TrainRecipe]
     left_out: Sequence[str]
     seeds: Sequence[int]
-    measured: Mapping[str, BySeed]
+    scores: Sequence[Score] = dataclasses.field(repr=False)
 
     def model(self, condition: str, seed: int) -> Path:
         """Folder of a training's model."""
@@ -68,6 +67,16 @@ class StudyModels:
         """The original and its copy, or the two languages of a natural pair."""
         first, second = next(iter(self.recipes.values())).languages
         return first, second
+
+    @functools.cached_property
+    def measured(self) -> Mapping[str, BySeed]:
+        """Measure (``token_alignment``: P@1 of subwords without a map; ``neighbours_kept`` and
+        ``contexts_kept``: how much of the order a copy keeps) to condition and seed, or None for the
+        mean over the seeds, to what the study found."""
+        return {
+            ALIGNMENT: _by_seed(self.scores, ALIGNMENT, "unaligned", self.seeds),
+            **{one: _by_seed(self.scores, one, None, self.seeds) for one in _KEPT},
+        }
 
 
 def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
@@ -116,22 +125,14 @@ def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return StudyModels(folder, told, taken, left_out, seeds, _measured(folder, seeds))
+    path = folder / "scores.jsonl"
+    files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
+    scores = [score for file in files for score in read_scores(file)]
+    return StudyModels(folder, told, taken, left_out, seeds, scores)
 
 
 def _is_text(recipe: TrainRecipe) -> bool:
     return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
-
-
-def _measured(folder: Path, seeds: Sequence[int]) -> Mapping[str, BySeed]:
-    """Measure to what the study found, finished or not: alignment, and what is kept of the order."""
-    path = folder / "scores.jsonl"
-    files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
-    scores = [score for file in files for score in read_scores(file) if score.seed in seeds]
-    return {
-        ALIGNMENT: _by_seed(scores, ALIGNMENT, "unaligned", seeds),
-        **{measure: _by_seed(scores, measure, None, seeds) for measure in _KEPT},
-    }
 
 
 def _by_seed(
@@ -141,7 +142,7 @@ def _by_seed(
     found: dict[tuple[str, int | None], float] = {
         (str(score.encoder), score.seed): score.value
         for score in scores
-        if (score.quantity, score.condition) == (quantity, condition)
+        if score.seed in seeds and (score.quantity, score.condition) == (quantity, condition)
     }
     for name in dict.fromkeys(name for name, _ in found):
         values = [found[name, seed] for seed in seeds if (name, seed) in found]
@@ -159,6 +160,4 @@ def as_begun(study: StudyModels, out: Path) -> StudyModels:
         return study
     begun = {name.rpartition("/seed-")[2] for name in marks}
     seeds = [seed for seed in study.seeds if str(seed) in begun]
-    return dataclasses.replace(
-        study, seeds=seeds or study.seeds, measured=_measured(study.folder, seeds)
-    )
+    return dataclasses.replace(study, seeds=seeds or study.seeds)

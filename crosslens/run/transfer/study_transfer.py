@@ -32,16 +32,16 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.controlled import placed
-from crosslens.run.transfer.fits import IN_LANGUAGE
+from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.reordered import check_reordered
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.study_means import LESS, MONOLINGUAL, Answered, study_means
-from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun, study_models
+from crosslens.run.transfer.study_means import MONOLINGUAL, Answered, study_means
+from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun
 from crosslens.run.transfer.transfer import SharedData, check_room, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
-__all__ = ["StudyTransfer", "languages_of", "run_study_transfer"]
+__all__ = ["StudyTransfer", "run_study_transfer"]
 
 _PARTS = (None, IN_LANGUAGE, "majority", "random_encoder", LESS)
 _OPTIONS = (
@@ -66,7 +66,7 @@ class StudyTransfer:
 
     Attributes
     ----------
-    study: folder of a controlled study.
+    study: what there is of a controlled study.
     transfer: of its models: tasks, data, settings; ``encoders`` is the study's folder, ``train`` the
         original, ``test`` both languages.
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
@@ -75,24 +75,10 @@ class StudyTransfer:
         copy is a text of its own; None leaves such conditions out.
     """
 
-    study: str
+    study: StudyModels
     transfer: Transfer
     monolingual: bool = False
     syntax: str | None = None
-
-
-def languages_of(study: str | Path, syntax: str | None = None) -> tuple[str, str]:
-    """The original of a study and its copy.
-
-    Parameters
-    ----------
-    syntax: as in :class:`StudyTransfer`.
-
-    Raises
-    ------
-    InputError: the folder holds no controlled study, or one without a finished seed.
-    """
-    return study_models(Path(study), syntax).languages
 
 
 def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
@@ -101,10 +87,10 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
 
     Raises
     ------
-    InputError: the folder holds no study, or data and settings are not what is needed.
+    InputError: data and settings are not what is needed.
     OutputError: the run's folder holds something else, or cannot be written to.
     """
-    study = as_begun(study_models(Path(told.study), told.syntax), Path(out))
+    study = as_begun(told.study, Path(out))
     for name in study.left_out:
         say(f"{name} is left out: its copy is a text of its own; --syntax names data in its order")
     if told.monolingual and not all(
@@ -170,7 +156,11 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
 
 def _asked(told: StudyTransfer) -> dict[str, Any]:
     given = {name: getattr(told.transfer, name) for name in _OPTIONS}
-    given |= {"study": told.study, "monolingual": told.monolingual, "syntax": told.syntax}
+    given |= {
+        "study": str(told.study.folder),
+        "monolingual": told.monolingual,
+        "syntax": told.syntax,
+    }
     return asked_of(given, ["study", "data"])
 
 

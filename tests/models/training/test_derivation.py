@@ -18,7 +18,7 @@ from crosslens.models.saved.derived_languages import (
 )
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
-from crosslens.models.training.derivation import Derivation
+from crosslens.models.training.derivation import Derivation, check_derived
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import (
@@ -231,3 +231,9 @@ def test_a_language_that_is_not_there_is_refused(tmp_path, derived):
     told = {name: Derivation(of=of, by="transliteration") for name, of in derived.items()}
     with pytest.raises(InputError, match="a language of the texts, of one of eng"):
         resolve(dataclasses.replace(recipe, derived=told))
+
+
+def test_spaces_around_a_plus_say_nothing():
+    one = Derivation(of="eng", by="transliteration + inversion")
+    assert one.transliterated and one.order == "inversion"
+    assert check_derived({"eng-x": one}, ["eng", "eng-x"], "disjoint") == {"eng-x": "eng"}

@@ -383,6 +383,7 @@ SMALL = {
     "encoder.layers": 1,
     "encoder.ffn_size": 16,
     "vocabulary.size": 400,
+    "vocabulary.sentences": 2000,
     "vocabulary.kind": "bpe",
     "steps": 2,
 }

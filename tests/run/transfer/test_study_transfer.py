@@ -282,13 +282,20 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
         for name, value in less.items()
     ]  # fmt: skip
     recipe = next(iter(study_models(finished_study(finished)).recipes.values()))
-    kept = {(name, None): value / 100 for name, value in aligned.items()}
-    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], {"token_alignment": kept})
+    own = [
+        Score(quantity="token_alignment", value=value / 100, n=9, encoder=name, seed=0,
+              condition="unaligned")
+        for name, value in aligned.items()
+    ]  # fmt: skip
+    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0], own)
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
     order = dict(zip(less, (1.0, 0.6, 0.6, 0.2, 0.0, 0.0), strict=True))
-    measured = {**study.measured, "contexts_kept": {(name, None): x for name, x in order.items()}}
-    study = dataclasses.replace(study, measured={**measured, "neighbours_kept": {}})
+    own += [
+        Score(quantity="contexts_kept", value=value, n=9, encoder=name, seed=0)
+        for name, value in order.items()
+    ]
+    study = dataclasses.replace(study, scores=own)
     found = list(_correlations(study, scores))
     assert [s.condition for s in found] == ["token_alignment"] * 2 + ["contexts_kept"] * 2
     expected = spearmanr([*order.values()], [*less.values()]).statistic
@@ -404,7 +411,7 @@ def test_a_condition_may_be_called_as_a_control_is(study, tmp_path):
     read = study_models(study)
     recipes = {"monolingual": read.recipes[NAMES[0]], NAMES[1]: read.recipes[NAMES[1]]}
     read = dataclasses.replace(read, recipes=recipes)  # conneau-sharing has one of that name
-    told = StudyTransfer(study=str(study), transfer=None, monolingual=True)
+    told = StudyTransfer(study=read, transfer=None, monolingual=True)
     names = [name for name, _ in run_module._jobs(told, read, tmp_path, None)]
     assert len(names) == len(set(names)) == 6
 
