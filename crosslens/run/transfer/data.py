@@ -58,7 +58,7 @@ def languages_by_task(
     tasks: Sequence[str],
     data: DataFolder,
     test: Sequence[str],
-    derived: Mapping[str, str] | None = None,
+    data_of: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
     """What each task is tested in: of several tasks the languages that it has data in.
 
@@ -68,20 +68,20 @@ def languages_by_task(
     Parameters
     ----------
     tasks: of the catalogue. test: languages, names of treebanks, or "all" alone.
-    derived: language -> the one that it is derived from.
+    data_of: language -> the one in the folder whose data are its own.
 
     Raises
     ------
     InputError: no task has data in one of the languages.
     """
-    names, derived = list(dict.fromkeys(tasks)), derived or {}
+    names, data_of = list(dict.fromkeys(tasks)), data_of or {}
     if len(names) < 2 or list(test) == ["all"]:
         return {name: list(test) for name in names}
     found = dict[str, list[str]]()
     for name in names:
         task = find_task(name)
         there = [] if task is None else task.languages(data)
-        found[name] = [one for one in test if _has(task, data, derived.get(one, one), there)]
+        found[name] = [one for one in test if _has(task, data, data_of.get(one, one), there)]
     if nowhere := [one for one in test if not any(one in some for some in found.values())]:
         expected = f"languages that one of the tasks ({', '.join(names)}) has data in"
         refuse("--test", expected, ", ".join(nowhere), "leave it out, or add its files")
@@ -112,7 +112,7 @@ def transfer_data(
     seed: int = 0,
     segment: str | None = None,
     apart: bool = False,
-    derived: Mapping[str, str] | None = None,
+    data_of: Mapping[str, str] | None = None,
 ) -> TaskData:
     """A task's items to train, choose and test on.
 
@@ -130,7 +130,8 @@ def transfer_data(
     limit: most items of each split, sampled with the seed; None for all.
     segment: of names, the segmenter whose words are taken in its language; None for the files'.
     apart: words of a treebank have a space between any two.
-    derived: language -> the one that it is derived from, whose items are its items.
+    data_of: language -> the one in the folder whose data are its own: of a derived language its
+        original, say.
 
     Raises
     ------
@@ -143,12 +144,12 @@ def transfer_data(
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
     test = task.languages(data) if list(test) == ["all"] else test
-    derived, found = derived or {}, dict[str, LanguageSplits]()
+    data_of, found = data_of or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
         found[language] = splits_of(
-            task, data, derived.get(language, language), segment, apart=apart
+            task, data, data_of.get(language, language), segment, apart=apart
         )
-        if language in derived:
+        if language in data_of:
             found[language] = called(found[language], language)
     _check_once(train, found)
     _check_labels([found[language] for language in train], [*found.values()])
@@ -163,8 +164,8 @@ def transfer_data(
     names = _names_of(found, test)
     for language in dict.fromkeys(test):
         one = trained.get(language)
-        if one is None and derived.get(language) in trained:  # the very items, in the same order
-            one = called(trained[derived[language]], language)
+        if one is None and data_of.get(language) in trained:  # the very items, in the same order
+            one = called(trained[data_of[language]], language)
         if one is None or "test" not in one.splits:
             one = _tested(found[language])
         split, target = one.splits["test"], names[language]

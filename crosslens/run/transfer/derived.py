@@ -58,7 +58,7 @@ def readings_of(transfer: Transfer, encoder: str, folder: Path) -> dict[str, Rea
         told = None if given is None else DerivedLanguage.parse(given)
         how = known.get(language, told)
         if how is None:
-            if language not in transfer.items:
+            if language not in transfer.data_of:
                 check_plain(language, encoder, own)
             continue
         if told is not None and given is not None:

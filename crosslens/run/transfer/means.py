@@ -118,7 +118,7 @@ def _differences(
                 "condition": "encoders" if rival else LESS,
                 "source": source,
                 "target": target,
-                "n": len(next(iter(seeds.values()))),
+                "n": n_counted(tasks[name].task, next(iter(seeds.values()))),
                 "details": {**setting_of(where), **({"counted_as": preset} if preset else {})},
             }
             if (score := difference(seeds, theirs, fields)) is not None:

@@ -44,7 +44,7 @@ class Transfer:
     derived: derived language -> ``ORIGINAL:TRANSFORMATIONS`` (``eng:transliteration+inversion``, with
         ``@SEED`` behind it where that is not 0), for encoders whose folder does not say it. Its items
         are the original's, their subwords transformed.
-    items: language -> the one in the data folder whose items are taken for it, where that has another
+    data_of: language -> the one in the data folder whose items are taken for it, where that has another
         code: of a copy that was trained on as a text of its own, in another word order.
     words_apart: words with tags have a space between any two, as parsers read them and as
         ``crosslens derive`` writes them; otherwise as the sentence has them.
@@ -90,7 +90,7 @@ class Transfer:
     features: str | None = None
     segment: str | None = None
     derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    items: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    data_of: Mapping[str, str] = dataclasses.field(default_factory=dict)
     words_apart: bool = False
     unseen: str = "unknown"
     freeze: Sequence[int] = (-1,)

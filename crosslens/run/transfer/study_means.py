@@ -30,6 +30,7 @@ COMPARED = "conditions"
 _CONTROLS = ("majority", "random_encoder")
 _Key = tuple[str, str, str | None, str]  # task, condition of the study, control, target
 _Measured = dict[_Key, dict[int, Outcomes]]
+_PUBLISHED = "as published"  # of a split, as crosslens.run.transfer.splits says it
 _System = tuple[str, str, str | None]  # task, condition of the study, control
 
 
@@ -167,8 +168,9 @@ def _warnings(runs: Sequence[Answered]) -> dict[_System, list[str]]:
             updates.setdefault(key, details.get("updates", 0))
             for one in _as_called(score, run.called):
                 found.setdefault(key, {}).setdefault(one, []).append(run.seed)
-        for task, why in _not_trained(run):
-            found.setdefault((task, run.name, control), {}).setdefault(why, []).append(run.seed)
+        for task, way, one in _in_language(run):
+            key = (task, run.name, way or control)
+            found.setdefault(key, {}).setdefault(one, []).append(run.seed)
     told = {
         key: [f"{_seeds(seeds)}: {one}" for one, seeds in said.items()]
         for key, said in found.items()
@@ -203,13 +205,18 @@ def _as_called(score: Score, called: Mapping[str, str]) -> list[str]:
     return said
 
 
-def _not_trained(run: Answered) -> Iterator[tuple[str, str]]:
-    """Task, and why no model was trained in the second language."""
+def _in_language(run: Answered) -> Iterator[tuple[str, str | None, str]]:
+    """Task; where models were trained in the second language, IN_LANGUAGE, and on what, if not on the
+    split that is published for it; otherwise None, and why not."""
     told = read_json(run.folder / "config.json", dict).get("in_language") or {}
     for task, languages in told.items():
         for target, one in languages.items():
-            if target in run.called and (why := one.get("not_trained")):
-                yield task, f"not fine-tuned on {run.called[target]} ({why})"
+            if target not in run.called:
+                continue
+            if why := one.get("not_trained"):
+                yield task, None, f"not fine-tuned on {run.called[target]} ({why})"
+            elif (split := one.get("splits", {}).get(target, _PUBLISHED)) != _PUBLISHED:
+                yield task, IN_LANGUAGE, f"{one['train_items'][target]:,} items, {split}"
 
 
 def _warned(score: Score, warnings: Mapping[_System, Sequence[str]], copy: str) -> Score:
@@ -271,7 +278,7 @@ class _Sides:
         )
         one = sides[0][0][1][0]
         fields = {
-            "n": len(one),
+            "n": first.n,
             "task": self.task,
             "encoder": name,
             "condition": condition,

@@ -170,14 +170,14 @@ def _asked(told: StudyTransfer) -> dict[str, Any]:
 def _of(told: StudyTransfer, study: StudyModels, name: str, seed: int) -> Transfer:
     """A training's transfer. One control of random weights for each condition is enough."""
     control = told.transfer.random_control and seed == study.seeds[0]
-    items = _items(told, study, {name: study.languages[1]})
+    data_of = _data_of(told, study, {name: study.languages[1]})
     encoders = [str(study.model(name, seed))]
     return dataclasses.replace(
-        told.transfer, encoders=encoders, random_control=control, items=items
+        told.transfer, encoders=encoders, random_control=control, data_of=data_of
     )
 
 
-def _items(told: StudyTransfer, study: StudyModels, called: Mapping[str, str]) -> dict[str, str]:
+def _data_of(told: StudyTransfer, study: StudyModels, called: Mapping[str, str]) -> dict[str, str]:
     """What a copy is called, for each condition whose copy is a text of its own -> the language of the
     data that are in its order."""
     return {code: str(told.syntax) for name, code in called.items() if study.is_text(name)}
@@ -241,7 +241,7 @@ def _monolingual(
         encoders=[str(folder / "views" / original if random else folder / "model")],
         test=[original, *derived],
         derived=derived,
-        items=_items(told, study, codes),
+        data_of=_data_of(told, study, codes),
         in_language=False,
         random_control=False,
     )
@@ -333,7 +333,7 @@ def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score
         less = [s for s in scores if (s.task, s.condition, s.target) == (task, LESS, copy)]
         for measure, over in (
             *((one, "conditions") for one, there in study.measured.items() if there),
-            (ALIGNMENT, "trainings"),
+            *((one, "trainings") for one in (ALIGNMENT,) if study.measured[one]),
         ):
             beside = study.measured[measure]
             mine = [s for s in less if (s.seed is None) == (over == "conditions")]
@@ -343,7 +343,7 @@ def _correlations(study: StudyModels, scores: Sequence[Score]) -> Iterator[Score
                 if (str(score.encoder), score.seed) in beside and score.value == score.value
             }
             fields = {"task": task, "condition": measure, "source": original, "target": copy}
-            details = {"of": mine[0].quantity, "over": over} if mine else {}
+            details = {"part": "test", "of": mine[0].quantity, "over": over} if mine else {}
             for kind in ("spearman", "pearson") if mine else ():
                 found = correlation_score(kind, points, fields, details)
                 if over == "trainings":

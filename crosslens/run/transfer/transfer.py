@@ -217,7 +217,7 @@ def _read(
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset]]:
     """The data, the tasks and their presets, checked."""
     data, told = DataFolder(transfer.data), _of_data(transfer, systems)
-    tested = languages_by_task(transfer.tasks, data, transfer.test, told["derived"])
+    tested = languages_by_task(transfer.tasks, data, transfer.test, told["data_of"])
     tasks = {}
     for name, test in tested.items():
         one = shared.items(name, data, transfer.train, test, **told)
@@ -236,9 +236,8 @@ def _read(
 
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
     sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
-    derived = originals({one.path: one.readings for one in systems})
-    derived |= transfer.items
-    return {**sampled, "apart": transfer.words_apart, "derived": derived}
+    data_of = originals({one.path: one.readings for one in systems}) | transfer.data_of
+    return {**sampled, "apart": transfer.words_apart, "data_of": data_of}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -309,7 +308,7 @@ def _settings(
         },
         **({} if transfer.segment is None else {"segment": transfer.segment}),
         **({"derived": derived} if derived else {}),
-        **({"items": dict(transfer.items)} if transfer.items else {}),
+        **({"items": dict(transfer.data_of)} if transfer.data_of else {}),
         **({"words_apart": True} if transfer.words_apart else {}),
         "average": transfer.average,
         "limit": transfer.limit,

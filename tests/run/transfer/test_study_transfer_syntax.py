@@ -110,7 +110,7 @@ def test_a_text_of_its_own_is_tested_on_data_in_its_order(place, finished, tmp_p
             data=str(place / "data"),
             train=["eng"],
             test=["eng", "eng-x"],
-            items={"eng-x": "eng-inversion"},
+            data_of={"eng-x": "eng-inversion"},
             words_apart=True,
             seeds=1,
             in_language=True,
@@ -193,7 +193,7 @@ def test_items_of_another_language_are_read_as_the_copy_s(place, tmp_path):
     derives = run_transfer(Transfer(encoders=[str(model)], **told), tmp_path / "derives")
     for code, same in (("eng-same", True), ("eng-inversion", False)):
         items = {"eng-x": code}
-        reads = run_transfer(Transfer(encoders=[str(twin)], items=items, **told), tmp_path / code)
+        reads = run_transfer(Transfer(encoders=[str(twin)], data_of=items, **told), tmp_path / code)
         mine, other = (
             [(one.item_id.tolist(), one.predicted.tolist()) for one in read_outcomes(run)]
             for run in (reads, derives)

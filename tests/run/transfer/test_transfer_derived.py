@@ -153,7 +153,7 @@ def asked(tmp_path_factory):
 
 @pytest.mark.parametrize("task", ["ner", "xquad"])
 def test_the_test_items_are_those_of_the_original(data, asked, task):
-    folder, told = DataFolder(asked if task == "xquad" else data), {"derived": {"eng-x": "eng"}}
+    folder, told = DataFolder(asked if task == "xquad" else data), {"data_of": {"eng-x": "eng"}}
     both = transfer_data(task, folder, ["eng"], ["eng", "eng-x"], limit=4, **told)
     one, other = both.tests.values()
     assert [*both.tests] == ["eng", "eng-x"] and list(one.texts) == list(other.texts)
