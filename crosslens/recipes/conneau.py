@@ -30,6 +30,7 @@ _PRINTED = {  # system -> what Conneau et al. call it
     "sep-emb-1-3": "Sep Emb + L1-3", "sep-emb-1-6": "Sep Emb + L1-6",
 }  # fmt: skip
 _ORDER: Sequence[Sequence[str]] = [
+    ["default"],
     ["sep-emb", "sep-1-3"],
     ["sep-emb-1-3"],
     ["sep-1-6"],
@@ -42,7 +43,7 @@ def sharing(recipe: TrainRecipe) -> Made:
     whose languages share their embeddings have ids of their own in one matrix."""
     printed = {**_PRINTED, "default": "No anchors"}
     conditions = {}
-    for name in ("default", *itertools.chain(*_ORDER), "monolingual"):
+    for name in (*itertools.chain(*_ORDER), "monolingual"):
         system = SYSTEMS[name]
         own = system.vocabulary == "separate"
         conditions[name] = Condition(

@@ -43,11 +43,11 @@ from crosslens.run.trainings.controlled import ControlledStudy
 
 __all__ = ["asked_anywhere", "controlled_study", "study_texts"]
 
-_WITH_SYNTAX = {
+_MAY_HAVE_SYNTAX = {
     "deshpande-pairs": deshpande.pairs,
     "deshpande-compositions": deshpande.compositions,
 }
-_OTHERS = {
+_OF_A_COPY = {
     "deshpande-ladder": deshpande.ladder,
     "deshpande-corpora": deshpande.corpora,
     "conneau-sharing": conneau.sharing,
@@ -94,10 +94,10 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
             made = conneau.natural_anchors(natural, words)
         else:
             made = conneau.natural_sharing(natural, words, bool(settings.get("other")))
-    elif name in _WITH_SYNTAX:
-        made = _WITH_SYNTAX[name](recipe, bool(settings.get("syntax")))
+    elif name in _MAY_HAVE_SYNTAX:
+        made = _MAY_HAVE_SYNTAX[name](recipe, bool(settings.get("syntax")))
     else:
-        made = _OTHERS[name](recipe)
+        made = _OF_A_COPY[name](recipe)
     conditions, order, control = made
     language = NAMES[language_of(name)]
     return ControlledStudy(

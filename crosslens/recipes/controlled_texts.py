@@ -14,6 +14,7 @@ from crosslens.readers.plain import read_lines, read_text
 from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair
+from crosslens.run.repeats import normal_texts
 from crosslens.run.trainings.controlled import ControlledStudy
 from crosslens.run.trainings.emergence import split_rows
 
@@ -45,12 +46,14 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
         name: _lines(settings, name) for name in ("syntax", "paraphrase") if settings.get(name)
     }
     if pair is not None:
-        beside["pair"] = [one.strip() for one in read_text(*pair[::-1]).sentences]
+        beside["pair"] = normal_texts(read_text(*pair[::-1]).sentences)
     for name, others in beside.items():
         if len(others) != len(lines):
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
     if "syntax" in beside:
         _check_reordered(lines, beside["syntax"])
+    for name in beside.keys() & {"pair", "paraphrase"}:
+        _check_other(lines, beside[name], name)
     count = _words if "syntax" in beside else _between_spaces
     chosen = _candidates(lines, beside, count) if beside else None
     kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data", count)
@@ -107,6 +110,14 @@ def _check_reordered(lines: Sequence[str], others: Sequence[str]) -> None:
         refuse("syntax", "words of data in another order", "data itself", remedy)
 
 
+def _check_other(lines: Sequence[str], others: Sequence[str], name: str) -> None:
+    """Refuse a text most of whose lines are those of the data."""
+    same = sum(one == other for one, other in zip(lines, others, strict=True))
+    if 2 * same > len(lines):
+        got = f"{same:,} of {len(lines):,} lines as data has them"
+        refuse(name, "lines in another language, or in other words", got, "check which file it is")
+
+
 def _between_spaces(line: str) -> int:
     return len(line.split())
 
@@ -120,11 +131,11 @@ def _words(line: str) -> int:
 def _candidates(
     lines: Sequence[str], beside: Mapping[str, Sequence[str]], count: Callable[[str], int]
 ) -> list[bool]:
-    """Which lines may be kept: those whose other sides are short as well, and in other words where
-    they are to be."""
+    """Which lines may be kept: those whose other sides are short as well, and in another language or
+    in other words where they are to be."""
     return [
         not any(_is_long(others[i], count) for others in beside.values())
-        and not ("paraphrase" in beside and beside["paraphrase"][i] == line)
+        and not any(beside[name][i] == line for name in beside.keys() - {"syntax"})
         for i, line in enumerate(lines)
     ]
 
@@ -147,7 +158,7 @@ def _lines(settings: Mapping[str, Any], name: str, language: str = "eng") -> lis
     path = settings.get(name)
     if not path:
         refuse(name, "a file, a sentence per line", "none", f"add {name}=FILE")
-    return [line.strip() for line in read_text(path, language).sentences]
+    return normal_texts(read_text(path, language).sentences)
 
 
 def _frequent(sentences: Sequence[str], n: int) -> list[str]:
@@ -162,7 +173,7 @@ def _corpora_texts(
     texts: Mapping[str, list[str]], other: Sequence[str], study: ControlledStudy
 ) -> dict[str, list[str]]:
     """Two halves of the text, divided at random, and another source: as many tokens each, counted
-    by the tokeniser of the first half."""
+    by the tokeniser of the first half; without what is in both texts."""
     lines, rng = texts["training"], np.random.default_rng([0, 0xC0])
     half = np.sort(rng.permutation(len(lines))[: len(lines) // 2])
     rest = np.setdiff1d(np.arange(len(lines)), half)
@@ -180,7 +191,10 @@ def _corpora_texts(
         )
         for name, mine in found.items()
     }
-    room = min(int(mine.sum()) for mine in lengths.values())
+    room = min(int(lengths[name].sum()) for name in ("first", "second"))
+    if (there := int(lengths["other"].sum())) < room:
+        expected = f"lines that data lacks, of {room:,} tokens together, as half of data has"
+        refuse("other", expected, f"{there:,}", "give more text, or fewer lines of data")
     return {name: _cut(mine, lengths[name], room, rng) for name, mine in found.items()}
 
 

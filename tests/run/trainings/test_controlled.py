@@ -1123,6 +1123,41 @@ def test_bad_settings_are_refused_before_anything_is_written(settings, name, cha
         made(name, given)
 
 
+def test_the_same_text_is_no_other_one(settings, tmp_path):
+    """White space makes no other sentence, nor another source."""
+    spaced = tmp_path / "spaced.txt"
+    lines = Path(settings["data"]).read_text().splitlines()
+    spaced.write_text("".join(f" {line.replace(' ', '  ', 1)}\n" for line in lines))
+    data = {name: value for name, value in settings.items() if name not in READ}
+    for name, value, message in (
+        ("conneau-sharing", {"pair": f"fra:{spaced}"}, "pair: expected lines in another language"),
+        ("conneau-cka", {"paraphrase": str(spaced)}, "paraphrase: expected .* 700 of 700 lines"),
+        (
+            "deshpande-corpora",
+            {"other": str(spaced)},
+            "other: expected lines that data lacks.*got 0",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            made(name, {**data, **value})
+    few = tmp_path / "few.txt"
+    few.write_text("".join(Path(settings["other"]).read_text().splitlines(keepends=True)[:60]))
+    with pytest.raises(
+        InputError, match=r"other: expected lines that data lacks, of [0-9,]+ tokens"
+    ):
+        made("deshpande-corpora", {**data, "other": str(few)})
+
+
+def test_sentences_that_are_the_same_in_both_languages_are_not_kept(settings, tmp_path):
+    lines = Path(settings["data"]).read_text().splitlines()
+    pair = [line if n % 3 == 0 else line.upper() for n, line in enumerate(lines)]
+    (tmp_path / "fra.txt").write_text("".join(f"{line}\n" for line in pair))
+    data = {name: value for name, value in settings.items() if name not in READ}
+    _, texts = made("conneau-sharing", {**data, "pair": f"fra:{tmp_path / 'fra.txt'}"})
+    assert len(texts["kept"]) == KEPT
+    assert not {*texts["kept"]} & {*texts["kept-pair"]}
+
+
 def test_seeds_are_a_study_s(tmp_path):
     with pytest.raises(
         InputError, match="seeds: expected a controlled study by name, got emergenc"
