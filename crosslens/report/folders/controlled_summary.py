@@ -15,12 +15,12 @@ from crosslens.report.folders.controlled import (
 from crosslens.report.folders.controlled_findings import (
     anchors_told,
     cut_told,
-    few_told,
     findings,
     intervals_told,
     kept_order,
     overlap_told,
     similarity_told,
+    study_trainings_told,
 )
 from crosslens.report.folders.controlled_similarity import (
     CKA,
@@ -60,7 +60,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             "at layer",
             "untrained",
             "CKA there",
-            f"{PAPERS[study.told['paper']]}: {printed_what(study.told['paper'])}",
+            f"{PAPERS[study.told['paper']]}: {printed_what(study)}",
         ),
         *(_row(study, name) for name in study.names),
     ]
@@ -135,7 +135,7 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
         "-" if best is None else str(best.layer),
         "-" if untrained is None else format_value(untrained.value, 3),
         "-" if cka is None else format_value(cka.value, 2),
-        printed(study.told, name),
+        printed(study, name),
     )
 
 
@@ -167,7 +167,7 @@ def _how(study: StudyFolder) -> str:
         if study.compares_gains
         else "Untrained: the same before training, at its best layer. "
     )
-    limits = [f"{intervals_told(study)}.", few_told(study), cut_told(scores)]
+    limits = [f"{intervals_told(study)}.", study_trainings_told(study), cut_told(scores)]
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. {about_gain}Brackets: 95 % "
