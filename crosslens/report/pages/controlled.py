@@ -263,7 +263,7 @@ def _told(study: StudyFolder, found: Findings, ladder: KeptOrder | None) -> list
         paper, said = PAPERS[study.told["paper"]], _counted(found.rows) or "none can be told yet"
         told.append(text(f"Of the orders that {paper} found: {said}."))
     if ladder is not None:
-        told.append(text(ladder.told()))
+        told.append(text(with_minus(ladder.told())))
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told.append(text(f"Tokens until half of the subwords are found: {'; '.join(reached)}."))
@@ -335,7 +335,7 @@ def _columns(study: StudyFolder) -> list[list[str]]:
         "Subwords in common": mean("subword_overlap_types"),
         "of all that occur": mean("subword_overlap_tokens"),
         f"{PAPERS[paper]}: {printed_what(study)}": [
-            text("–" if (one := printed(study, name)) == "-" else one) for name in names
+            "–" if (one := printed(study, name)) == "-" else text(with_minus(one)) for name in names
         ],
     }
     kept = {head: cells for head, cells in columns.items() if set(cells) != {"–"}}
@@ -391,7 +391,10 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         for name, best in study.layers.items()
         if best is not None
     )
-    further = [paragraph(text(one)) for one in (*similarity_told(study), *over_layers_told(study))]
+    further = [
+        paragraph(text(with_minus(one)))
+        for one in (*similarity_told(study), *over_layers_told(study))
+    ]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
 

@@ -622,21 +622,22 @@ def test_a_pair_stands_beside_the_papers_numbers_of_that_very_language(
     scores = [
         dataclasses.replace(s, **{side: getattr(s, side).replace("eng-x", other)
                                   for side in ("source", "target")})
-        for name, hits in (("default", 20), ("extra", 30), ("default-anchors", 20))
+        for name, hits in (("default", 20), ("extra", 30), ("none", 20))
         for s in natural_scores(name, hits, 2)
     ]  # fmt: skip
     published = {
         "default": "Default",
         "extra": "Extra anchors",
-        "default-anchors": "Default anchors",
+        "none": "No anchors",
     }
-    order = [["extra"], ["default", "default-anchors"]]
+    order = [["extra"], ["default"], ["none"]]
     study_of(tmp_path, scores + list(means(scores)), ("default",), paper="conneau",
              published=published, order=order)  # fmt: skip
     _, rows, _, orders, *_ = summary(tmp_path)
     assert rows[0][-1] == f"Conneau et al. 2020: {head}" and rows[2][-1] == number
     assert orders[0][0] == "the paper's order, by its mean of XNLI"
     page = write_report(tmp_path).read_text()
+    assert ">−1.5<" in page or other == "deu"
     assert head in page and "The paper's order, by its mean of XNLI" in page
 
 
