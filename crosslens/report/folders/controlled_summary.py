@@ -14,6 +14,7 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     anchors_told,
+    comparisons_told,
     cut_told,
     findings,
     intervals_told,
@@ -108,11 +109,13 @@ def _curves(study: StudyFolder) -> list[_Rows | str]:
         for target, curves in curves_by_pair(study).items()
         for one in curves
     ]
-    orders = [("averages of debiased CKA", "difference", ""), *average_differences(study)]
+    differences = average_differences(study)
+    orders = [("averages of debiased CKA", "difference", ""), *differences]
     return [
         [head, *rows],
         "CKA of English with the second text; averages over layers, brackets 95 % over seeds.",
         orders,
+        *filter(None, [comparisons_told(len(differences))]),
     ]
 
 

@@ -11,7 +11,11 @@ from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
 from crosslens.readers.published import PAPERS, Published, published
 from crosslens.report.folders.controlled import order_called
-from crosslens.report.folders.controlled_findings import WITH_INTERVAL, few_trainings_told
+from crosslens.report.folders.controlled_findings import (
+    WITH_INTERVAL,
+    comparisons_told,
+    few_trainings_told,
+)
 from crosslens.report.folders.finished import finished_run
 from crosslens.report.folders.transfer import LESS
 from crosslens.report.parts.wording import join, language
@@ -403,6 +407,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         orders = run.orders(task)
         head_of = (run.ordered_by, f"{run.compared}: points", "")
         parts += [rows, *([[head_of, *orders]] if orders else [])]
+        parts += [compared] if (compared := comparisons_told(len(orders))) else []
         parts += [*run.with_alignment(task), *run.notes(task)]
     return parts
 

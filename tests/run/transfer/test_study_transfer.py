@@ -456,6 +456,9 @@ def test_zero_shot_is_compared_however_it_is_when_trained_on(finished, tmp_path)
         f"Zero-shot, {NAMES[1]} is not clearly above the most frequent label: its place among the "
         "others may be chance."
     )
+    other = dataclasses.replace(clear, encoder=" / ".join(NAMES[::-1]))
+    write_scores([*scores, clear, other], folder / "scores.jsonl")
+    assert any(part.startswith("2 comparisons, ") for part in summary(folder) if part[0] == "2")
 
 
 def test_a_picture_of_single_trainings_says_so(finished):
