@@ -83,7 +83,7 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
                     *(text(one) for one in _notes(runs, tasks)),
                 ],
                 [],
-                "Fewer than four conditions have an alignment of subwords to hold this against.",
+                "Fewer than four conditions have a P@1 of subwords to hold this against.",
             ),
             *(
                 section(f"task-{place}", f"{task}, condition by condition", _table(runs, task))
