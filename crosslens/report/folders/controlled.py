@@ -15,6 +15,7 @@ from crosslens.files import check_shape, read_json
 from crosslens.languages import NAMES
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.log import as_number, as_table, read_log
+from crosslens.report.parts.wording import language
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 from crosslens.selection import Best, chosen_layer
@@ -27,6 +28,7 @@ __all__ = [
     "load_study",
     "measured_so_far",
     "onset",
+    "order_called",
     "printed",
     "printed_what",
     "title_of",
@@ -298,22 +300,45 @@ def title_of(told: Told) -> str:
     return f"{NAMES[code]} and a copy of it by {how}: does it come to lie on the original?"
 
 
-def printed_what(paper: str) -> str:
-    """What :func:`printed` are numbers of.
+def order_called(paper: str) -> str:
+    """What a paper's order of conditions is called: Conneau et al.'s is that of the mean over their
+    languages of what is asked in XNLI (their NER has no anchors above the identical ones), and in one
+    language it may be another.
 
-    >>> printed_what("deshpande")
-    'alignment, %'
+    >>> order_called("deshpande"), order_called("conneau")
+    ("the paper's order", "the paper's order, by its mean of XNLI")
     """
-    return "alignment, %" if paper == "deshpande" else "XNLI, mean of 3, less Default"
+    return "the paper's order" + (", by its mean of XNLI" if paper == "conneau" else "")
 
 
-def printed(told: Told, name: str) -> str:
-    """The paper's number of a condition, as printed; "-" where there is none."""
-    metric = "token_alignment" if told["paper"] == "deshpande" else "accuracy_difference"
-    system, task = told["published"].get(name, ""), "xnli" if metric != "token_alignment" else None
-    found = [
-        one.value
-        for one in published(paper=told["paper"], metric=metric, task=task)
-        if one.system == system and (task is None or one.language == "mean")
-    ]
+def printed_what(study: StudyFolder) -> str:
+    """What :func:`printed` are numbers of."""
+    if study.told["paper"] == "deshpande":
+        return "alignment, %"
+    own = _own_language(study)
+    return f"XNLI, {language(own) if own else 'mean of 3'}, less Default"
+
+
+def printed(study: StudyFolder, name: str) -> str:
+    """The paper's number of a condition, as printed, or less its Default's, where it prints the very
+    language; "-" where there is none."""
+    told = study.told
+    system, default = told["published"].get(name, ""), 0.0
+    if told["paper"] == "deshpande":
+        there = published(paper=told["paper"], metric="token_alignment")
+    elif own := _own_language(study):
+        there = published(paper=told["paper"], task="xnli", language=own, metric="accuracy")
+        default = next(one.value for one in there if one.system == "Default")
+    else:
+        there = published(
+            paper=told["paper"], task="xnli", language="mean", metric="accuracy_difference"
+        )
+    found = [one.value - default for one in there if one.system == system]
     return f"{found[0]:g}" if found else "-"
+
+
+def _own_language(study: StudyFolder) -> str:
+    """The second language of a pair, where Conneau et al. print numbers of it; else ""."""
+    printed_of = {one.language for one in published(paper=study.told["paper"], task="xnli")}
+    own = printed_of & {str(code) for s in study.scores for code in (s.source, s.target)}
+    return own.pop() if len(own) == 1 else ""

@@ -14,13 +14,14 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     anchors_told,
+    comparisons_told,
     cut_told,
-    few_told,
     findings,
     intervals_told,
     kept_order,
     overlap_told,
     similarity_told,
+    study_trainings_told,
 )
 from crosslens.report.folders.controlled_similarity import (
     CKA,
@@ -60,7 +61,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             "at layer",
             "untrained",
             "CKA there",
-            f"{PAPERS[study.told['paper']]}: {printed_what(study.told['paper'])}",
+            f"{PAPERS[study.told['paper']]}: {printed_what(study)}",
         ),
         *(_row(study, name) for name in study.names),
     ]
@@ -108,11 +109,13 @@ def _curves(study: StudyFolder) -> list[_Rows | str]:
         for target, curves in curves_by_pair(study).items()
         for one in curves
     ]
-    orders = [("averages of debiased CKA", "difference", ""), *average_differences(study)]
+    differences = average_differences(study)
+    orders = [("averages of debiased CKA", "difference", ""), *differences]
     return [
         [head, *rows],
         "CKA of English with the second text; averages over layers, brackets 95 % over seeds.",
         orders,
+        *filter(None, [comparisons_told(len(differences))]),
     ]
 
 
@@ -135,7 +138,7 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
         "-" if best is None else str(best.layer),
         "-" if untrained is None else format_value(untrained.value, 3),
         "-" if cka is None else format_value(cka.value, 2),
-        printed(study.told, name),
+        printed(study, name),
     )
 
 
@@ -167,7 +170,7 @@ def _how(study: StudyFolder) -> str:
         if study.compares_gains
         else "Untrained: the same before training, at its best layer. "
     )
-    limits = [f"{intervals_told(study)}.", few_told(study), cut_told(scores)]
+    limits = [f"{intervals_told(study)}.", study_trainings_told(study), cut_told(scores)]
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. {about_gain}Brackets: 95 % "

@@ -10,7 +10,15 @@ from typing import Any, NotRequired, TypedDict
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
 from crosslens.readers.published import PAPERS, Published, published
+from crosslens.report.folders.controlled import order_called
+from crosslens.report.folders.controlled_findings import (
+    WITH_INTERVAL,
+    comparisons_told,
+    few_trainings_told,
+)
 from crosslens.report.folders.finished import finished_run
+from crosslens.report.folders.transfer import LESS
+from crosslens.report.parts.wording import join, language
 from crosslens.score import QUANTITIES, Score, headline_quantities
 from crosslens.score_formats import format_percent, format_with_ends
 
@@ -18,7 +26,7 @@ __all__ = [
     "COLUMNS",
     "StudyTransferFolder",
     "load_study_transfer",
-    "points",
+    "points_told",
     "printed_head",
     "printed_less",
     "summary",
@@ -26,9 +34,9 @@ __all__ = [
 
 _Rows = list[tuple[str, ...]]
 _DEFAULT = "default"  # the condition that Conneau et al. hold the others against
-_LESS = "zero_shot_less_in_language"
+_MONOLINGUAL_LESS = "monolingual_less_in_language"
 _MEASURES = {  # what may go with the difference -> the beginning of a sentence
-    "token_alignment": "alignment of subwords goes",
+    "token_alignment": "P@1 of subwords goes",
     "neighbours_kept": "the share of neighbours that a copy keeps goes",
     "contexts_kept": "the share of contexts that a copy keeps goes",
 }
@@ -75,12 +83,38 @@ class StudyTransferFolder:
     main: Mapping[str, tuple[str, str]]
     config: Mapping[str, Any]
 
+    @property
+    def derived(self) -> bool:
+        """Whether the second language is a copy of the original; else it is one of its own."""
+        original, copy = self.languages
+        return copy.startswith(f"{original}-")
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """What the original and the second language are called in a sentence."""
+        if self.derived:
+            return "the original", "the copy"
+        original, other = map(language, self.languages)
+        return original, other
+
+    @property
+    def title(self) -> str:
+        """What a page on it is called."""
+        pair = "" if self.derived else f": {'–'.join(self.called)}"
+        return f"Zero-shot transfer in {self.told['name']}{pair}"
+
+    def trainings(self, task: str, name: str) -> int:
+        """How many trainings of a condition were fine-tuned in a task."""
+        if self.mean(task, name, None) is None:
+            return 0
+        return len({s.seed for s in self.scores if s.encoder == name} - {None})
+
     def mean(
         self, task: str, name: str, condition: str | None, *, copy: bool = True
     ) -> Score | None:
         """A mean over trainings; None where there is none."""
         quantity = self.main[task][0]
-        quantity += "_difference" if "less" in (condition or "") else ""
+        quantity += "_difference" if (condition or "").endswith("_less_in_language") else ""
         wanted = (task, name, condition, self.languages[copy], quantity, None)
         for s in self.scores:
             if (s.task, s.encoder, s.condition, s.target, s.quantity, s.seed) == wanted:
@@ -89,7 +123,7 @@ class StudyTransferFolder:
 
     def less(self, task: str, name: str) -> Score | None:
         """Zero-shot less in-language (BZ - BS)."""
-        return self.mean(task, name, _LESS)
+        return self.mean(task, name, LESS)
 
     def less_default(self, task: str, name: str) -> float | None:
         """Zero-shot less that of "default", as Conneau et al. print it: a difference of means. None
@@ -106,7 +140,7 @@ class StudyTransferFolder:
 
     def monolingual_less(self, task: str, name: str) -> Score | None:
         """The same of an encoder of the original alone (MZ - BS)."""
-        return self.mean(task, name, "monolingual_less_in_language")
+        return self.mean(task, name, _MONOLINGUAL_LESS)
 
     def with_alignment(self, task: str) -> list[str]:
         """Sentences on how alignment goes with the difference, over conditions and over trainings, and
@@ -122,7 +156,7 @@ class StudyTransferFolder:
                 repeated = " (those of a condition are repetitions: no interval)"
                 said = " and ".join(
                     f"{kind.capitalize()}'s "
-                    + (f"{one.value:.2f}" if over == "trainings" else _spread(one))
+                    + (f"{one.value:.2f}" if one.n < WITH_INTERVAL else _spread(one))
                     for kind, one in found.items()
                 )
                 told.append(
@@ -131,16 +165,19 @@ class StudyTransferFolder:
                 )
         return told
 
-    def points(self, task: str, measure: str = "token_alignment") -> dict[str, tuple[float, float]]:
+    def with_alignment_points(
+        self, task: str, measure: str = "token_alignment"
+    ) -> tuple[dict[str, tuple[float, float]], str]:
         """Alignment, or another measure, and difference of each condition, or of each training where
-        these are few."""
-        found: dict[str, tuple[float, float]] = {}
+        these are few; and which of the two it is."""
+        found, what = dict[str, tuple[float, float]](), "conditions"
         for over in ("trainings", "conditions"):
             for one in self._correlations(task, over, measure).values():
                 pairs = (one.evidence.points or {}).items()
                 there = {k: (v[0], v[1]) for k, v in pairs if v is not None and len(v) == 2}
-                found = there if over == "trainings" or len(there) > 3 else found
-        return found
+                if over == "trainings" or len(there) > 3:
+                    found, what = there, over
+        return found, what
 
     def _correlations(self, task: str, over: str, measure: str) -> dict[str, Score]:
         return {
@@ -158,27 +195,26 @@ class StudyTransferFolder:
 
     @property
     def ordered_by(self) -> str:
-        """Of what the paper's orders are: Conneau et al.'s of XNLI alone (their NER has no anchors above
-        the identical ones), Deshpande et al.'s of all tasks."""
-        return (
-            "the paper's order, of XNLI" if self.told["paper"] == "conneau" else "the paper's order"
-        )
+        """What the paper's order is called."""
+        return order_called(self.told["paper"])
 
     def orders(self, task: str) -> _Rows:
         """Of each two conditions that the paper puts in an order, by how many points the first is
         above in what the paper compares, the 95 % interval, and whether it is found; and how many
         such comparisons there are."""
         rows: _Rows = []
+        judged_by_loss = self.told["paper"] == "deshpande"
         for s in self.scores:
             if (s.task, s.condition) == (task, _COMPARED):
                 names = str(s.encoder).split(" / ")
-                if lacking := [name for name in names if not self.learnt(task, name)]:
+                lacking = [name for name in names if judged_by_loss and not self.learnt(task, name)]
+                if lacking:
                     found = f"undecided: {lacking[0]} is not clearly above the most frequent label"
                 elif s.low is None or s.high is None:
                     found = "open"
                 else:
                     found = "found" if s.low > 0 else "reversed" if s.high < 0 else "open"
-                rows.append((" > ".join(names), points(s), found))
+                rows.append((" > ".join(names), points_told(s), found))
         return rows
 
     @property
@@ -190,26 +226,37 @@ class StudyTransferFolder:
     def learnt(self, task: str, name: str) -> bool:
         """Whether a condition that is trained on the copy does better there than the most frequent
         label: if not, what it loses zero-shot says nothing."""
-        taught, common = (self.mean(task, name, way) for way in ("in_language", "majority"))
-        if taught is None or common is None:
+        return self._above_label(task, name, "in_language")
+
+    def _above_label(self, task: str, name: str, condition: str | None) -> bool:
+        """Whether a mean is clearly above the most frequent label; true where that is not known."""
+        found, common = (self.mean(task, name, way) for way in (condition, "majority"))
+        if found is None or common is None:
             return True
-        return (taught.value if taught.low is None else taught.low) > common.value
+        return (found.value if found.low is None else found.low) > common.value
 
     def notes(self, task: str) -> list[str]:
         """What the reader should know: what the positive control reached, trainings that fell short,
-        text that was not read, conditions that are left out."""
-        notes, control = list[str](), self.told.get("control", "")
+        text that was not read, conditions that are left out, what intervals do not cover."""
+        notes, control, other = list[str](), self.told.get("control", ""), self.called[1]
         sides = [self.mean(task, control, way) for way in (None, "in_language", "majority")]
         if sides[0] is not None and sides[1] is not None:
             common = "" if sides[2] is None else f", the most frequent label {_percent(sides[2])}"
             notes.append(
                 f"The positive control, {control}, has {_percent(sides[0])} zero-shot and "
-                f"{_percent(sides[1])} trained on the copy{common}."
+                f"{_percent(sides[1])} trained on {other}{common}."
+            )
+        low = [name for name in self.names if not self._above_label(task, name, None)]
+        if low:
+            are, their = ("is", "its place") if len(low) == 1 else ("are", "their places")
+            notes.append(
+                f"Zero-shot, {join(low)} {are} not clearly above the most frequent label: {their} among "
+                "the others may be chance."
             )
         for name in self.names:
             if not self.learnt(task, name):
                 notes.append(
-                    f"{name}, trained on the copy, is not clearly above the most frequent label: what "
+                    f"{name}, trained on {other}, is not clearly above the most frequent label: what "
                     "it loses zero-shot says nothing."
                 )
         for column, (condition, _) in COLUMNS.items():
@@ -234,13 +281,14 @@ class StudyTransferFolder:
                 f"{name} is left out: its copy is a text of its own, and no data in its order were "
                 "named (--syntax)."
             )
-        return notes
+        few = few_trainings_told([self.trainings(task, name) for name in self.names])
+        return [*notes, few] if few else notes
 
 
-def points(score: Score) -> str:
+def points_told(score: Score) -> str:
     """A difference in points with its interval.
 
-    >>> points(Score(quantity="accuracy_difference", value=-0.25, n=9, low=-0.3, high=-0.2))
+    >>> points_told(Score(quantity="accuracy_difference", value=-0.25, n=9, low=-0.3, high=-0.2))
     '-25.0 [-30.0, -20.0]'
     """
     value = f"{100 * score.value:+.1f}"
@@ -286,18 +334,22 @@ def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:
     refuse(str(path), expected, f"{len(ways)} without one", "make the run again", StoreError)
 
 
-def printed_less(told: Told, name: str, task: str) -> str:
+def printed_less(told: Told, name: str, task: str, copy: str) -> str:
     """The paper's number of a condition in a task, as printed, or numbers, where its tables differ;
-    "" where there is none. Conneau et al.'s are less that of the system that our default is."""
+    "" where there is none. Conneau et al.'s are less that of the system that our default is, in the
+    very language where they print it; else they are means of three."""
     base = _DEFAULT if told["paper"] != "deshpande" else ""
-    less = {one.table: one.value for one in _printed(told, base, task)}
-    found = [one.value - less.get(one.table, 0.0) for one in _printed(told, name, task)]
+    less = {one.table: one.value for one in _printed(told, base, task, copy)}
+    found = [one.value - less.get(one.table, 0.0) for one in _printed(told, name, task, copy)]
     return " or ".join(dict.fromkeys(f"{value:.3g}" for value in found))
 
 
-def _printed(told: Told, name: str, task: str) -> list[Published]:
-    deshpande = told["paper"] == "deshpande"
-    system = told["published"].get(name, "") + (", BZ - BS" if deshpande else "")
+def _printed(told: Told, name: str, task: str, copy: str) -> list[Published]:
+    """What a paper prints of a condition: differences, or scores in the very language."""
+    deshpande, system = told["paper"] == "deshpande", told["published"].get(name, "")
+    if not deshpande and (own := published(paper=told["paper"], task=task, language=copy)):
+        return [one for one in own if one.system == system]
+    system += ", BZ - BS" if deshpande else ""
     where = "eng" if deshpande else "mean"
     return [
         one
@@ -306,18 +358,24 @@ def _printed(told: Told, name: str, task: str) -> list[Published]:
     ]
 
 
-def printed_head(told: Told, task: str, quantity: str) -> str:
+def printed_head(told: Told, task: str, quantity: str, copy: str) -> str:
     """What the paper's numbers are: of what, and by which measure, where that is not ours."""
     head, called = PAPERS[told["paper"]], "BZ - BS"
+    found = [one for name in told["published"] for one in _printed(told, name, task, copy)]
     if told["paper"] != "deshpande":
-        called = f"less {told['published'].get(_DEFAULT) or 'Default'}, mean of 3"
-    metrics = {one.metric for name in told["published"] for one in _printed(told, name, task)} - {
-        f"{quantity}_difference"
-    }
-    other = "".join(
-        f", {QUANTITIES[metric.removesuffix('_difference')].label}" for metric in metrics
-    )
+        where = language(copy) if any(one.language == copy for one in found) else "mean of 3"
+        called = f"less {told['published'].get(_DEFAULT) or 'Default'}, {where}"
+    metrics = dict.fromkeys(one.metric.removesuffix("_difference") for one in found)
+    other = "".join(f", {_measure(one, quantity)}" for one in metrics if one != quantity)
     return f"{head}: {called}{other}"
+
+
+def _measure(metric: str, quantity: str) -> str:
+    """What a paper's measure is called beside ours: where ours counts labels of words one by one, F1
+    is that of the labels, each run of the same being one, as XTREME has it."""
+    if (metric, quantity) == ("span_f1", "accuracy"):
+        return "F1 as XTREME counts it"
+    return QUANTITIES[metric].label
 
 
 def summary(folder: str | Path) -> list[_Rows | str]:
@@ -335,7 +393,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         head = ("condition", "trainings", *COLUMNS, "zero-shot less trained on it (BZ - BS)")
         head = (*head, "original alone less it (MZ - BS)")
         head += ("zero-shot less default",) if run.has_default else ()
-        rows: _Rows = [(*head, printed_head(run.told, task, quantity))]
+        rows: _Rows = [(*head, printed_head(run.told, task, quantity, run.languages[1]))]
         for name in run.names:
             cells = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
             cells += [run.less(task, name), run.monolingual_less(task, name)]
@@ -343,18 +401,15 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             if run.has_default:
                 less = run.less_default(task, name)
                 told.append("-" if less is None else f"{100 * less:+.1f}")
-            n = _trainings(run, task, name)
-            rows.append((name, str(n), *told, printed_less(run.told, name, task) or "-"))
+            n = run.trainings(task, name)
+            printed = printed_less(run.told, name, task, run.languages[1]) or "-"
+            rows.append((name, str(n), *told, printed))
         orders = run.orders(task)
         head_of = (run.ordered_by, f"{run.compared}: points", "")
         parts += [rows, *([[head_of, *orders]] if orders else [])]
+        parts += [compared] if (compared := comparisons_told(len(orders))) else []
         parts += [*run.with_alignment(task), *run.notes(task)]
     return parts
-
-
-def _trainings(run: StudyTransferFolder, task: str, name: str) -> int:
-    one = run.mean(task, name, None)
-    return 0 if one is None else len({s.seed for s in run.scores if s.encoder == name} - {None})
 
 
 def _percent(score: Score | None) -> str:

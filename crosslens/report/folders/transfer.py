@@ -12,7 +12,10 @@ from crosslens.outcomes import FILE, Outcomes, read_outcomes
 from crosslens.report.folders.finished import finished_run
 from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
 
-__all__ = ["System", "Transfer", "called", "load_transfer"]
+__all__ = ["LESS", "System", "Transfer", "called", "load_transfer"]
+
+LESS = "zero_shot_less_in_language"
+"""``condition`` of zero-shot less in-language, as a run writes it."""
 
 
 @dataclasses.dataclass(frozen=True)

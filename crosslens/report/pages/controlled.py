@@ -21,11 +21,11 @@ from crosslens.report.folders.controlled_findings import (
     KeptOrder,
     anchors_told,
     cut_told,
-    few_told,
     findings,
     intervals_told,
     kept_order,
     similarity_told,
+    study_trainings_told,
 )
 from crosslens.report.folders.controlled_similarity import (
     curves_by_pair,
@@ -260,17 +260,10 @@ def _told(study: StudyFolder, found: Findings, ladder: KeptOrder | None) -> list
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
     told = [text(one) for one in (found.control, *anchors_told(study)) if one]
     if found.rows:
-        said = [
-            f"by {measure} {word}: {join(names, most=3)}"
-            for measure, groups in _verdicts(found.rows).items()
-            for word, names in groups.items()
-        ]
-        paper = PAPERS[study.told["paper"]]
-        told.append(
-            text(f"Of the orders that {paper} found, {'; '.join(said) or 'none can be told yet'}.")
-        )
+        paper, said = PAPERS[study.told["paper"]], _counted(found.rows) or "none can be told yet"
+        told.append(text(f"Of the orders that {paper} found: {said}."))
     if ladder is not None:
-        told.append(text(ladder.told()))
+        told.append(text(with_minus(ladder.told())))
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told.append(text(f"Tokens until half of the subwords are found: {'; '.join(reached)}."))
@@ -309,7 +302,7 @@ def _notes(folder: Path, study: StudyFolder) -> list[str]:
 
 def _conditions(study: StudyFolder) -> str:
     head, *rows = _columns(study)
-    told = [_columns_told(study), cut_told(study.scores), few_told(study)]
+    told = [_columns_told(study), cut_told(study.scores), study_trainings_told(study)]
     return table(" ".join(filter(None, told)), head, rows)
 
 
@@ -341,8 +334,8 @@ def _columns(study: StudyFolder) -> list[list[str]]:
         "CKA there": [number(study.cka(name), 2) for name in names],
         "Subwords in common": mean("subword_overlap_types"),
         "of all that occur": mean("subword_overlap_tokens"),
-        f"{PAPERS[paper]}: {printed_what(paper)}": [
-            text("–" if (one := printed(study.told, name)) == "-" else one) for name in names
+        f"{PAPERS[paper]}: {printed_what(study)}": [
+            "–" if (one := printed(study, name)) == "-" else text(with_minus(one)) for name in names
         ],
     }
     kept = {head: cells for head, cells in columns.items() if set(cells) != {"–"}}
@@ -398,7 +391,10 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         for name, best in study.layers.items()
         if best is not None
     )
-    further = [paragraph(text(one)) for one in (*similarity_told(study), *over_layers_told(study))]
+    further = [
+        paragraph(text(with_minus(one)))
+        for one in (*similarity_told(study), *over_layers_told(study))
+    ]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
 
@@ -444,7 +440,8 @@ def _found(found: Findings, paper: str) -> str:
 
 
 def _orders_table(orders: _Orders) -> str:
-    head = ["The paper's order"]
+    called = orders[0][0]
+    head = [f"{called[0].upper()}{called[1:]}"]
     head += [cell for what in orders[0][1::2] for cell in (f"{what.capitalize()}: difference", "")]
     rows = [[_cell(cell) for cell in row] for row in orders[1:]]
     return table("Differences of means with 95 % intervals.", head, rows)

@@ -9,6 +9,7 @@ from crosslens.report.folders.controlled import StudyFolder, load_study, title_o
 from crosslens.report.folders.controlled_findings import (
     MEASURES,
     changed,
+    comparisons,
     comparisons_told,
     control_told,
     differences,
@@ -114,7 +115,7 @@ def _called(folders: Sequence[Path]) -> dict[str, StudyFolder]:
     for run in runs:
         one = next((s for s in run.scores if s.source and s.target), None)
         codes = [] if one is None else sorted({str(one.source), str(one.target)})
-        pairs.append(" and ".join(language(code) for code in codes))
+        pairs.append("–".join(language(code) for code in codes))
     return {
         short[str(folder)] if pairs.count(pair) > 1 or not pair else pair: run
         for folder, pair, run in zip(folders, pairs, runs, strict=True)
@@ -202,8 +203,9 @@ def _less(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
     about = (
         "Differences to the positive control of the same study, with 95 % intervals (subwords: Welch's, "
         "over seeds; sentences: over seeds and sentences), where both sides have two trainings or more. "
-        "Gain: what training adds to the sentences that an untrained encoder finds."
+        "Gain: what training adds to the sentences that an untrained encoder finds. "
     )
+    about += comparisons_told(comparisons(one for pairs in less.values() for one in pairs.values()))
     return table(about, ["Condition", "By", *map(text, runs)], rows)
 
 
@@ -212,11 +214,12 @@ def _more(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
     an anchor, or a part, is worth more in one pair than in another."""
     first, *others = runs
     others = [pair for pair in others if _control_of(runs[pair]) == _control_of(runs[first])]
-    rows = []
+    rows, different = [], set()
     for name, pairs in less.items():
         for measure in MEASURES:
             here, there = pairs[first].get(measure), [pairs[pair].get(measure) for pair in others]
             cells = [changed(here, one) if here and one else None for one in there]
+            different |= {(name, *one) for one in zip(others, cells, strict=True) if one[1]}
             if any(cells):
                 rows.append([named(name), measure, *map(_told, cells)])
     if not rows:
@@ -226,7 +229,7 @@ def _more(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
         "both (Zou & Donner 2008), as of pairs whose trainings are independent: one that holds 0 leaves open whether a "
         "condition is worth more in one pair than in the other. "
     )
-    about += comparisons_told(sum(cell != "–" for row in rows for cell in row[2:]))
+    about += comparisons_told(len(different))
     return table(about.rstrip(), ["Condition", "By", *map(text, others)], rows)
 
 

@@ -13,7 +13,7 @@ from crosslens.report.folders.study_transfer import (
     COLUMNS,
     StudyTransferFolder,
     load_study_transfer,
-    points,
+    points_told,
     printed_head,
     printed_less,
 )
@@ -48,7 +48,7 @@ def study_transfer_page(folder: str | Path) -> str:
     """
     folder = Path(folder)
     run, numbering = load_study_transfer(folder), Numbering()
-    title = f"Zero-shot transfer in {run.told['name']}"
+    title = run.title
     with plain_style():
         parts = [
             headline(
@@ -56,7 +56,7 @@ def study_transfer_page(folder: str | Path) -> str:
                 "".join(_lead(run, task, numbering) for task in run.main),
                 [sentence for task in run.main for sentence in _told(run, task)][:3],
                 _facts(run),
-                [text(note) for task in run.main for note in run.notes(task)],
+                [*dict.fromkeys(text(note) for task in run.main for note in run.notes(task))],
                 [],
                 "Nothing was measured in this run.",
             ),
@@ -98,26 +98,27 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     )
     label = f"{QUANTITIES[run.main[task][0]].label}, per cent"
     panels = [panel(f"{task}: {label}", "", picture)]
-    for measure, what in (
-        ("token_alignment", "alignment"),
-        ("neighbours_kept", "neighbours kept"),
-        ("contexts_kept", "contexts kept"),
+    for measure, what, kept in (
+        ("token_alignment", "alignment", "P@1 of subwords"),
+        ("neighbours_kept", "neighbours kept", "neighbours kept"),
+        ("contexts_kept", "contexts kept", "contexts kept"),
     ):
-        points = run.points(task, measure)
+        points, over = run.with_alignment_points(task, measure)
         if len(points) > 2:
-            kept = f"{QUANTITIES[measure].label}, {QUANTITIES[measure].unit}"
             axes = Axis(kept, (0.0, 1.0)), Axis("BZ − BS, points")
             shown = {
                 name.removeprefix("transliteration-").replace(", seed", ""): (beside, 100 * less)
                 for name, (beside, less) in points.items()
             }
             drawn = scatter_panel(numbering.panel(), f"{task}: loss over {what}", shown, axes)
-            panels.append(panel(f"What is lost, and {what}", "", drawn))
+            of = "single trainings" if over == "trainings" else "means over trainings"
+            panels.append(panel(f"What is lost, and {what}", of, drawn))
+    original, other = run.called
     return figure(
         numbering,
-        f"What the copy has of {task}.",
-        "means over trainings, tested on the copy but for the column in the original; zero-shot is fine-tuned "
-        "on the original, trained on it on the copy",
+        f"What {other} has of {task}.",
+        f"colours are means over trainings, tested on {other} but for the column in the original; "
+        f"zero-shot is fine-tuned on {original}, trained on it on {other}",
         colour_bar(numbering.panel(), label, ends),
         panels,
     )
@@ -127,14 +128,14 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
     """Sentences on a task, as HTML."""
     less = {name: run.less(task, name) for name in run.names}
     parts = [
-        f"{named(name)} {text(with_minus(points(score)))}"
+        f"{named(name)} {text(with_minus(points_told(score)))}"
         for name, score in less.items()
         if score is not None
     ]
     told = []
     if parts:
         told.append(
-            f"{tag('strong', text(task))}: zero-shot less trained on the copy is, in points, "
+            f"{tag('strong', text(task))}: zero-shot less trained on {run.called[1]} is, in points, "
             f"{join(parts, most=6, rest='further conditions')}."
         )
     return [*told, *(text(with_minus(one)) for one in run.with_alignment(task))]
@@ -145,12 +146,11 @@ _APART = "in all data a space stands between any two words"
 
 def _facts(run: StudyTransferFolder) -> dict[str, str]:
     asked = as_table(run.config.get("asked"))
-    original, copy = run.languages
     syntax = asked.get("syntax")
     return {
         "After": text(PAPERS[run.told["paper"]]),
         "Study": named(str(asked.get("study", "not recorded"))),
-        "Fine-tuned on": text(f"{language(original)}, and {copy}"),
+        "Fine-tuned on": text(f"{language(run.languages[0])}, and {run.called[1]}"),
         **({"Condition with syntax": text(f"tested on {syntax}; {_APART}")} if syntax else {}),
         "Fine-tunings of each training": text(asked.get("seeds", "not recorded")),
         "Intervals": "95 %, over trainings and test items; of a single training over its items"
@@ -160,11 +160,11 @@ def _facts(run: StudyTransferFolder) -> dict[str, str]:
 
 
 def _table(run: StudyTransferFolder, task: str) -> str:
-    head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"]
+    head, copy = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS"], run.languages[1]
     head += ["less default"] if run.has_default else []
     head += [
-        "alignment",
-        text(printed_head(run.told, task, run.main[task][0]).replace(" - ", " − ")),
+        "P@1 of subwords",
+        text(printed_head(run.told, task, run.main[task][0], copy).replace(" - ", " − ")),
     ]
     rows = []
     for name in run.names:
@@ -176,16 +176,16 @@ def _table(run: StudyTransferFolder, task: str) -> str:
             [
                 named(name),
                 *map(share_cell, scores),
-                *("–" if one is None else text(with_minus(points(one))) for one in lost),
+                *("–" if one is None else text(with_minus(points_told(one))) for one in lost),
                 *(beside if run.has_default else []),
                 "–" if aligned is None else f"{aligned:.2f}",
-                text(with_minus(printed_less(run.told, name, task)) or "–"),
+                text(with_minus(printed_less(run.told, name, task, copy)) or "–"),
             ]
         )
     over = "trainings and test items" if run.over_items else "trainings"
     caption = (
         f"Per cent, means over trainings, with 95 % intervals over {over}; differences in points. "
-        "Random encoder: of the first training. BZ: zero-shot on the copy; BS: trained on the copy; "
+        f"Random encoder: of the first training. BZ: zero-shot on {run.called[1]}; BS: trained on it; "
         "MZ: an encoder of the original alone, zero-shot."
         + (" Less default: zero-shot less that of default." if run.has_default else "")
     )

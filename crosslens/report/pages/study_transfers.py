@@ -3,17 +3,18 @@ transfers (Deshpande et al. 2022, § 5), and each condition in each study (Conne
 French, Russian, Chinese)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from crosslens.errors import refuse
+from crosslens.report.folders.controlled_findings import WITH_INTERVAL
 from crosslens.report.folders.log import as_table
 from crosslens.report.folders.study_transfer import (
     StudyTransferFolder,
     load_study_transfer,
-    points,
+    points_told,
 )
 from crosslens.report.pages.study_transfer import share_cell
 from crosslens.report.parts.drawing import Axis, plain_style, series_style
@@ -35,17 +36,21 @@ from crosslens.report.parts.wording import (
     decimal,
     join,
     named,
+    plural,
     short_folders,
     tag,
     text,
     with_minus,
 )
+from crosslens.report.sections.settings_differ import settings_differ
 from crosslens.score import QUANTITIES
 from crosslens.stats import pearson_interval, spearman_interval
 
 __all__ = ["study_transfers_page"]
 
-_FEWEST, _WITH_ENDS = 4, 8  # conditions of a correlation, and of one with an interval
+_FEWEST = 4  # conditions of a correlation
+_OF_A_PAIR = ("test", "derived")  # settings that differ with the languages, as what is read does
+_Pairs = dict[tuple[str, str], tuple[float, float]]
 
 
 def study_transfers_page(folders: Sequence[str | Path]) -> str:
@@ -72,16 +77,13 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
                 title,
                 "".join(_lead(runs, task, numbering) for task in tasks),
                 [sentence for task in tasks for sentence in _correlations(runs, task)],
-                {"Runs": join([named(name) for name in runs])},
+                {"Runs": join([_run_called(name, run) for name, run in runs.items()])},
                 [
-                    text(f"{name}: {note}")
-                    for name, run in runs.items()
-                    for task in tasks
-                    if task in run.main
-                    for note in run.notes(task)
+                    *settings_differ([*runs], [{"settings": _settings(r)} for r in runs.values()]),
+                    *(text(one) for one in _notes(runs, tasks)),
                 ],
                 [],
-                "Fewer than four conditions have an alignment of subwords to hold this against.",
+                "Fewer than four conditions have a P@1 of subwords to hold this against.",
             ),
             *(
                 section(f"task-{place}", f"{task}, condition by condition", _table(runs, task))
@@ -101,14 +103,43 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
     return document(title, parts)
 
 
-def _pairs(runs: Mapping[str, StudyTransferFolder], task: str) -> dict[str, tuple[float, float]]:
-    """Condition of a study -> its alignment, and what is lost in points; of those that have both."""
-    found = {}
+def _run_called(name: str, run: StudyTransferFolder) -> str:
+    """A run with its study, or with the two languages that it is of."""
+    return f"{named(name)} ({text(run.told['name'] if run.derived else '–'.join(run.called))})"
+
+
+def _notes(runs: Mapping[str, StudyTransferFolder], tasks: Sequence[str]) -> list[str]:
+    """What the reader should know, each sentence once, with the runs that it is said of."""
+    said = dict[str, list[str]]()
+    for name, run in runs.items():
+        for note in dict.fromkeys(
+            note for task in tasks if task in run.main for note in run.notes(task)
+        ):
+            said.setdefault(note, []).append(name)
+    return [f"{join(names)}: {note}" for note, names in said.items()]
+
+
+def _settings(run: StudyTransferFolder) -> dict[str, object]:
+    """What is to be the same in runs that are compared."""
+    settings = as_table(run.config.get("settings"))
+    data = as_table(run.config.get("asked")).get("data", "not recorded")
+    return {k: v for k, v in settings.items() if k not in _OF_A_PAIR} | {"data": data}
+
+
+def _second(runs: Iterable[StudyTransferFolder]) -> str:
+    """What the second language is called, of runs of one or more."""
+    others = list(dict.fromkeys(run.called[1] for run in runs))
+    return others[0] if len(others) == 1 else "the second language"
+
+
+def _pairs(runs: Mapping[str, StudyTransferFolder], task: str) -> _Pairs:
+    """Run and condition -> its alignment, and what is lost in points; of those that have both."""
+    found = _Pairs()
     for name, run in runs.items():
         for condition, aligned in run.told["alignment"].items() if task in run.main else ():
             less = run.less(task, condition)
             if less is not None and not math.isnan(aligned) and not math.isnan(less.value):
-                found[f"{name}, {condition}"] = aligned, 100 * less.value
+                found[name, condition] = aligned, 100 * less.value
     return found
 
 
@@ -121,18 +152,20 @@ def _zero_shot(runs: Mapping[str, StudyTransferFolder], task: str, numbering: Nu
     there = {name: run for name, run in runs.items() if task in run.main}
     names = list(dict.fromkeys(one for run in there.values() for one in run.names))
     styles = {name: series_style(place) for place, name in enumerate(there)}
+    rows = [name.removeprefix("transliteration-") for name in names]  # what most of them are
     measured = QUANTITIES[next(iter(there.values())).main[task][0]].label
     picture = interval_panel(
         numbering.panel(),
         f"zero-shot {task} by condition, with 95 % intervals",
-        names,
+        rows,
         [
             (styles[name], [run.mean(task, one, None) for one in names])
             for name, run in there.items()
         ],
-        f"{task}: {measured}",
+        f"{task}: {measured}, per cent",
+        scale=100,
     )
-    about = "zero-shot on the copy, or the other language; means over trainings with 95 % intervals"
+    about = f"zero-shot on {_second(there.values())}; means over trainings with 95 % intervals"
     key = legend([(style, name) for name, style in styles.items()])
     return figure(
         numbering, f"What is transferred of {task}.", about, key, [panel("", "", picture)]
@@ -145,12 +178,17 @@ def _against_alignment(
     pairs = _pairs(runs, task)
     if len(pairs) < _FEWEST:
         return ""
-    axes = Axis(QUANTITIES["token_alignment"].label, (0.0, 1.0)), Axis("BZ − BS, points")
+    axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("BZ − BS, points")
+    several = len(_studies(pairs)) > 1
+    shown = {
+        (f"{name}, " if several else "") + condition.removeprefix("transliteration-"): one
+        for (name, condition), one in pairs.items()
+    }
     label = f"{task}: loss over alignment, by study and condition"
-    picture = scatter_panel(numbering.panel(), label, pairs, axes)
+    picture = scatter_panel(numbering.panel(), label, shown, axes)
     about = (
-        "a point for each condition of each study: alignment of subwords without a map, and zero-shot on "
-        "the copy less trained on it, both means over trainings"
+        f"a point for each condition of {join(_studies(pairs))}: P@1 of subwords without a map, and zero-shot "
+        "less trained on the language, both means over trainings"
     )
     return figure(
         numbering, f"What is lost in {task}, and alignment.", about, "", [panel("", "", picture)]
@@ -164,18 +202,24 @@ def _correlations(runs: Mapping[str, StudyTransferFolder], task: str) -> list[st
     if len(pairs) < _FEWEST or not np.ptp(x) or not np.ptp(y):
         return []
     told = []
+    several, studies = len(pairs) >= WITH_INTERVAL, _studies(pairs)
     for kind, (r, low, high) in (
         ("Spearman's", spearman_interval(x, y)),
         ("Pearson's", pearson_interval(x, y)),
     ):
-        ends = f" [{low:.2f}, {high:.2f}]" if len(pairs) >= _WITH_ENDS else ""
+        ends = f" [{low:.2f}, {high:.2f}]" if several else ""
         told.append(f"{kind} {r:.2f}{ends}")
-    few = "" if len(pairs) >= _WITH_ENDS else " (too few for an interval)"
+    few = "" if several else " (too few for an interval)"
     sentence = (
-        f"over {len(pairs)} conditions of {len(runs)} studies{few} alignment of subwords goes with zero-shot "
-        f"less trained on the copy by {' and '.join(told)}."
+        f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{few} P@1 of subwords "
+        f"goes with zero-shot less trained on {_second(runs[name] for name in studies)} by {' and '.join(told)}."
     )
     return [f"{tag('strong', text(task))}: {text(with_minus(sentence))}"]
+
+
+def _studies(pairs: _Pairs) -> list[str]:
+    """The runs that have points."""
+    return list(dict.fromkeys(name for name, _ in pairs))
 
 
 def _table(runs: Mapping[str, StudyTransferFolder], task: str) -> str:
@@ -188,7 +232,7 @@ def _table(runs: Mapping[str, StudyTransferFolder], task: str) -> str:
             less, aligned = run.less(task, condition), run.told["alignment"].get(condition)
             cells += [
                 share_cell(run.mean(task, condition, None)),
-                "–" if less is None else text(with_minus(points(less))),
+                "–" if less is None else text(with_minus(points_told(less))),
             ]
             if name in with_default:
                 lower = run.less_default(task, condition)
@@ -198,9 +242,9 @@ def _table(runs: Mapping[str, StudyTransferFolder], task: str) -> str:
     head = ["Condition"]
     for name in there:
         own = ["zero-shot", "BZ − BS", *(["less default"] if name in with_default else [])]
-        head += [text(f"{name}: {one}") for one in (*own, "alignment")]
+        head += [text(f"{name}: {one}") for one in (*own, "P@1 of subwords")]
     caption = (
-        "Per cent, means over trainings with 95 % intervals; differences in points. BZ: zero-shot on the "
-        "copy, or the other language; BS: trained on it."
+        "Per cent, means over trainings with 95 % intervals; differences in points. BZ: zero-shot on "
+        f"{_second(there.values())}; BS: trained on it."
     )
     return table(caption, head, rows)

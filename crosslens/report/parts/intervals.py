@@ -15,7 +15,7 @@ from crosslens.score import Score
 __all__ = ["interval_panel"]
 
 _ROW, _BETWEEN, _BOTTOM, _LETTER = 12.0, 7.0, 44.0, 7.0  # pixels
-_LONGEST = 20  # characters of a name
+_LONGEST = 24  # characters of a name
 _FAINT = "#e6e8eb"
 
 
@@ -25,6 +25,8 @@ def interval_panel(
     names: Sequence[str],
     series: Sequence[tuple[Style, Sequence[Score | None]]],
     x_label: str,
+    *,
+    scale: float = 1.0,
 ) -> str:
     """A row for each name, and in it, one below the other, a point for each series with its interval.
 
@@ -32,7 +34,7 @@ def interval_panel(
     ----------
     key, label: see :func:`crosslens.report.parts.drawing.curve_panel`.
     names: of the rows, from the top. series: how its points look, and a score for each row, or None.
-    x_label: what is measured, with its unit.
+    x_label: what is measured, with its unit. scale: what scores are multiplied by, 100 for per cent.
     """
     rows = [short(name, _LONGEST) for name in names]
     high = _ROW * len(series) + _BETWEEN
@@ -40,16 +42,18 @@ def interval_panel(
     inner = WIDTH - left - 14, high * len(rows)
     figure, axes = sized_axes(WIDTH, inner[1] + _BOTTOM + 8, left, _BOTTOM, *inner)
     every = [score for _, scores in series for score in scores if score is not None]
-    ends = scale_ends(value for score in every for value in (score.value, *_ends(score)))
+    ends = scale_ends(
+        value for score in every for value in (scale * score.value, *_ends(score, scale))
+    )
     for place, (style, scores) in enumerate(series):
         middle = (place - (len(series) - 1) / 2) * _ROW / high
         for row, score in enumerate(scores):
             if score is None or math.isnan(score.value):
                 continue
             y = row + middle
-            axes.plot(_ends(score), (y, y), color=style.colour, linewidth=1.6, alpha=0.5)
+            axes.plot(_ends(score, scale), (y, y), color=style.colour, linewidth=1.6, alpha=0.5)
             axes.plot(
-                score.value,
+                scale * score.value,
                 y,
                 color=style.colour,
                 marker=style.marker or "o",
@@ -69,9 +73,9 @@ def interval_panel(
     return inline_svg(figure, key, label)
 
 
-def _ends(score: Score) -> tuple[float, float]:
-    """Of its interval, or itself twice."""
+def _ends(score: Score, scale: float) -> tuple[float, float]:
+    """Of its interval, or itself twice, times a scale."""
     low, high = score.low, score.high
     if low is None or high is None or math.isnan(low) or math.isnan(high):
-        return score.value, score.value
-    return low, high
+        return scale * score.value, scale * score.value
+    return scale * low, scale * high

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.readers.published import PAPERS, published
-from crosslens.report.folders.transfer import System, Transfer, called
+from crosslens.report.folders.transfer import LESS, System, Transfer, called
 from crosslens.report.folders.transfers import Contest
 from crosslens.report.parts.drawing import Axis, Line, Style, series_panel, series_style
 from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
@@ -110,7 +110,7 @@ def transfer_table(run: Transfer, task: str) -> str:
                 (
                     s
                     for s in run.of(task)
-                    if s.condition == "zero_shot_less_in_language"
+                    if s.condition == LESS
                     and s.target == target
                     and s.encoder == system.encoder
                     and (s.evidence.freeze if s.evidence.freeze is not None else -1)

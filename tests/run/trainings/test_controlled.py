@@ -549,7 +549,7 @@ def test_with_one_training_on_a_side_no_order_is_judged(tmp_path, seeds):
     else:
         told = f"of {single[0]} over the subwords, or sentences, of one training"
     assert told in how and page.count(told) >= 3
-    several = "that of three holds their mean in 34 to 81 %, not in 95."
+    several = "that of three holds their mean of P@1 of subwords in 34 to 81 %, not in 95."
     assert (several in how, several in page) == (len(single) < 2,) * 2
     assert "in at most 3 %" not in page  # of two trainings it would be more
     assert "none can be told yet" in page and "where both sides have two trainings or more" in page
@@ -589,10 +589,56 @@ def test_a_gain_over_untrained_encoders_is_no_merit_of_words_in_common(tmp_path)
     row = dict(zip(rows[0], rows[1], strict=True))
     assert row["untrained"] == "0.400" and "gain: what training adds" in how
     assert orders[1][1].endswith("found") and orders[1][2].endswith("open")
-    assert "An untrained encoder finds 0.40 of the sentences. Below 0.5" in control
+    assert "An untrained encoder finds 0.40 of the sentences. By sentences, words in com" in control
+    assert control.endswith("not found, or reversed, by sentences or their gain says nothing.")
+    assert "an interval over few of them is too narrow. " in f"{how} " and "34 to 81" not in how
     write_report(tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert "Neighbours kept" not in page and "untrained" in page  # no column is empty
+
+
+def test_gains_over_the_same_untrained_encoder_differ_as_the_sentences_do(tmp_path):
+    """It drops out of the difference, and is no second comparison."""
+    scores = [*natural_scores("extra", 30, 20), *natural_scores("default", 21, 20)]
+    scores += [*natural_scores("none", 3, 2)]
+    scores += means(scores)
+    names = ("default", "extra", "none")
+    study_of(tmp_path, scores, names, order=[["extra"], ["default"], ["none"]])
+    study = load_study(tmp_path)
+    found = differences(study, "extra", "default")
+    assert found["gain of sentences"] == found["sentences"]
+    other = differences(study, "extra", "none")
+    assert other["gain of sentences"][0] == pytest.approx(other["sentences"][0] - 18 / 50)
+    assert summary(tmp_path)[-2].startswith("5 comparisons, ")
+
+
+@pytest.mark.parametrize(
+    ("other", "number", "head"),
+    [("fra", "0.4", "XNLI, French, less Default"), ("deu", "1.8", "XNLI, mean of 3, less Default")],
+)
+def test_a_pair_stands_beside_the_papers_numbers_of_that_very_language(
+    tmp_path, other, number, head
+):
+    scores = [
+        dataclasses.replace(s, **{side: getattr(s, side).replace("eng-x", other)
+                                  for side in ("source", "target")})
+        for name, hits in (("default", 20), ("extra", 30), ("none", 20))
+        for s in natural_scores(name, hits, 2)
+    ]  # fmt: skip
+    published = {
+        "default": "Default",
+        "extra": "Extra anchors",
+        "none": "No anchors",
+    }
+    order = [["extra"], ["default"], ["none"]]
+    study_of(tmp_path, scores + list(means(scores)), ("default",), paper="conneau",
+             published=published, order=order)  # fmt: skip
+    _, rows, _, orders, *_ = summary(tmp_path)
+    assert rows[0][-1] == f"Conneau et al. 2020: {head}" and rows[2][-1] == number
+    assert orders[0][0] == "the paper's order, by its mean of XNLI"
+    page = write_report(tmp_path).read_text()
+    assert ">−1.5<" in page or other == "deu"
+    assert head in page and "The paper's order, by its mean of XNLI" in page
 
 
 def learnt(folder, name, curves, first=0):
@@ -646,8 +692,8 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
     page = write_report(tmp_path).read_text()
     assert "0.810" in page and "[0.785, 0.835]" in page and "2.3 M [1.6, 3.1]" in page
     assert "what &lt;b&gt;?" in page and "<b>" not in page and "not finished" in page
-    assert "by subwords found: parallel &gt; same; by sentences found: parallel" in page
-    assert "by subwords 1 found; by sentences 1 found" in page and page.count("<svg") >= 3
+    assert "found: by subwords 1 found; by sentences 1 found." in page  # names are in the section
+    assert page.count("by subwords 1 found") == 2 and page.count("<svg") >= 3
     (single,) = load_study(tmp_path).learning["different"].curve().values()
     assert single[0] == pytest.approx(0.1) and np.isnan(single[1:]).all()  # and no band
     with pytest.raises(StoreError, match="expected a training that is measured"):
@@ -801,11 +847,13 @@ def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
     out = tmp_path / "distance.html"
     assert main(["report", *folders, "--out", str(out)]) == 0
     page = out.read_text()
-    assert "conneau-sharing: English and French and English and Russian" in page
-    assert "English and French: the positive control, default, reached 0.60 by subwords" in page
+    assert "conneau-sharing: English–French and English–Russian" in page
+    assert "4 comparisons, each with" in page  # less the control, beside those of two pairs
+    assert "2 comparisons, each with" in page
+    assert "English–French: the positive control, default, reached 0.60 by subwords" in page
     assert "−0.300 [" in page and "−0.100 [" in page  # each less its own control
-    assert "higher than in English and French" in page and "+0.200 [" in page  # −.1 is above −.3
-    assert "steps is 40 in English and French and 41 in English and Russian" in page
+    assert "higher than in English–French" in page and "+0.200 [" in page  # −.1 is above −.3
+    assert "steps is 40 in English–French and 41 in English–Russian" in page
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
 
@@ -1053,7 +1101,8 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in found))
     (sentence,) = similarity_told(load_study(tmp_path))
     r = pearsonr(*zip(*points, strict=True))[0]
-    assert sentence.startswith("Over 4 conditions, ") and f"Pearson's {r:.2f} [" in sentence
+    assert sentence.startswith("Over 4 conditions, ")
+    assert sentence.endswith(f"Pearson's {r:.2f}.")  # of so few there is no interval
     few = [s for s in found if s.encoder != "c0"]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in few))
     assert similarity_told(load_study(tmp_path)) == []
@@ -1277,8 +1326,8 @@ def test_a_difference_of_shares_ends_at_one():
             "An untrained encoder already finds 0.48 of the sentences, and training did not",
         ),
         (0.48, 0.75, "By subwords, subwords after a map and sentences an order that is rev"),
-        (0.02, 0.4, "Below 0.5: what is not found by sentences says nothing."),
-        (1.0, 1.0, "what is not found by sentences says nothing."),
+        (0.02, 0.4, "Below 0.5: what is not found, or reversed, by sentences says nothing."),
+        (1.0, 1.0, "what is not found, or reversed, by sentences says nothing."),
     ],
 )
 def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, expected):

@@ -110,6 +110,7 @@ def test_the_page_draws_a_panel_for_each_pair_of_texts(finished):
     assert "random-nld" in page and "CKA of models" in page and "English and Dutch" in page
     assert "bilingual-nld less monolingual-nld" in page and "6 comparisons" in page
     assert ">nan" not in page and " nan" not in page
+    assert any(part.startswith("6 comparisons, ") for part in summary(finished) if part[0] == "6")
     told = [part for part in summary(finished) if not isinstance(part, str)]
     assert [row[1] for row in told[1][1:]] == [
         *CONDITIONS[:2], "random-paraphrase", *CONDITIONS[2:], "random-nld",

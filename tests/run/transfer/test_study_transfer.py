@@ -302,8 +302,9 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     assert found[2].quantity == "spearman" and found[2].value == pytest.approx(expected)
     assert found[2].details["points"]["b"] == [0.6, pytest.approx(-0.142)]
     told = dataclasses.replace(load_study_transfer(finished), scores=found).with_alignment("ner")
+    assert all("[" not in text for text in told)  # of fewer than eight there is no interval
     assert [text.partition(" goes")[0] for text in told] == [
-        "Over 6 conditions, alignment of subwords",
+        "Over 6 conditions, P@1 of subwords",
         "Over 6 conditions, the share of contexts that a copy keeps",
     ]
 
@@ -367,7 +368,8 @@ def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
         assert any("the paper's order" in row[0] for part in parts[1:] for row in part[:1])
         notes = run.notes("ner")
         assert notes[0].startswith(f"The positive control, {NAMES[0]}, has ")
-        assert notes[-1].startswith("syntax is left out") and notes[-1] in parts
+        assert notes[-2].startswith("syntax is left out") and notes[-2] in parts
+        assert "an interval over few of them is too narrow." in notes[-1] and notes[-1] in parts
         assert any("says nothing" in note for note in notes) == (told != "found")
         assert told in write_report(tmp_path).read_text()
 
@@ -384,16 +386,119 @@ def spoilt(scores):
 
 def test_the_papers_numbers_are_those_of_the_task():
     told = {"paper": "deshpande", "published": {"x": "transliteration and inversion"}}
-    assert printed_less(told, "x", "upos") == "-42.7" and printed_less(told, "y", "upos") == ""
+    assert printed_less(told, "x", "upos", "eng-x") == "-42.7"
+    assert printed_less(told, "y", "upos", "eng-x") == ""
     told = {"paper": "conneau", "published": {"x": "Sep Emb"}}
-    assert printed_less(told, "x", "ner") == "-4.1" and printed_less(told, "x", "upos") == ""
-    assert printed_head(told, "ner", "span_f1") == "Conneau et al. 2020: less Default, mean of 3"
+    assert printed_less(told, "x", "ner", "deu") == "-4.1"
+    assert printed_less(told, "x", "upos", "deu") == ""
+    head = "Conneau et al. 2020: less Default, mean of 3"
+    assert printed_head(told, "ner", "span_f1", "deu") == head
+    told["published"]["default"] = "Default"  # of French there are numbers of its own
+    assert printed_less(told, "x", "ner", "fra") == "-4.3"  # 75.5 less 79.8
+    head = "Conneau et al. 2020: less Default, French"
+    assert printed_head(told, "ner", "span_f1", "fra") == head
     told["published"]["default"] = "No anchors"  # as on a copy
-    assert printed_less(told, "x", "ner") == "-1.7" and printed_less(told, "default", "ner") == "0"
-    assert "less No anchors" in printed_head(told, "ner", "span_f1")
+    assert printed_less(told, "x", "ner", "eng-x") == "-1.7"
+    assert printed_less(told, "default", "ner", "eng-x") == "0"
+    assert "less No anchors" in printed_head(told, "ner", "span_f1", "eng-x")
     told = {"paper": "deshpande", "published": {"x": "transliteration and inversion"}}
-    head = printed_head(told, "upos", "accuracy")  # theirs are F1
-    assert head == "Deshpande et al. 2022: BZ - BS, F1 of spans"
+    head = printed_head(told, "upos", "accuracy", "eng-x")  # theirs are F1
+    assert head == "Deshpande et al. 2022: BZ - BS, F1 as XTREME counts it"
+
+
+def natural(finished, folder, other="fra", **settings):
+    """The run as if its second language were no copy, and its paper Conneau et al.; its folder."""
+    folder.mkdir()
+    config = json.loads((finished / "config.json").read_text())
+    config["study"] |= {"paper": "conneau", "control": NAMES[0], "order": [[one] for one in NAMES]}
+    config["settings"] |= settings
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = (finished / "scores.jsonl").read_text().replace('"eng-x"', f'"{other}"')
+    (folder / "scores.jsonl").write_text(lines)
+    return folder
+
+
+def test_another_language_is_no_copy(finished, tmp_path):
+    folder = natural(finished, tmp_path / "run")
+    page = html.unescape(write_report(folder).read_text())
+    assert "copy" not in page.partition("How it was made")[0]
+    assert (
+        f"Zero-shot transfer in {load_study_transfer(folder).told['name']}: English–French" in page
+    )
+    assert "What French has of ner." in page and "English, and French" in page
+    assert "zero-shot less trained on French is, in points" in page
+    assert "The positive control, transliteration, has" in page and "trained on French" in page
+
+
+def test_zero_shot_is_compared_however_it_is_when_trained_on(finished, tmp_path):
+    """What Conneau et al. compare needs no in-language score; a mean that is not above the most frequent
+    label says so."""
+    folder = natural(finished, tmp_path / "run")
+    scores = spoilt(list(read_scores(folder / "scores.jsonl")))
+    clear = Score(quantity="span_f1_difference", value=0.3, low=0.2, high=0.4, n=8, task="ner",
+                  encoder=" / ".join(NAMES), condition="conditions", source="eng", target="fra",
+                  details={"part": "test", "counted_as": "strict"})  # fmt: skip
+    low = {NAMES[0]: (0.5, 0.4, 0.6), NAMES[1]: (0.02, 0.0, 0.1)}
+    scores = [
+        dataclasses.replace(s, **dict(zip(("value", "low", "high"), low[s.encoder], strict=True)))
+        if (s.condition, s.target, s.seed) == (None, "fra", None)
+        else dataclasses.replace(s, value=0.05)
+        if (s.condition, s.target, s.seed) == ("majority", "fra", None)
+        else s
+        for s in scores
+    ]
+    write_scores([*scores, clear], folder / "scores.jsonl")
+    run = load_study_transfer(folder)
+    assert run.orders("ner") == [(" > ".join(NAMES), "+30.0 [+20.0, +40.0]", "found")]
+    assert run.ordered_by == "the paper's order, by its mean of XNLI"
+    (note,) = [one for one in run.notes("ner") if one.startswith("Zero-shot, ")]
+    assert note == (
+        f"Zero-shot, {NAMES[1]} is not clearly above the most frequent label: its place among the "
+        "others may be chance."
+    )
+    other = dataclasses.replace(clear, encoder=" / ".join(NAMES[::-1]))
+    write_scores([*scores, clear, other], folder / "scores.jsonl")
+    assert any(part.startswith("2 comparisons, ") for part in summary(folder) if part[0] == "2")
+
+
+def test_a_picture_of_single_trainings_says_so(finished):
+    page = write_report(finished).read_text()
+    assert ">single trainings<" in page and "means over trainings, tested on the copy" in page
+    points, over = load_study_transfer(finished).with_alignment_points("ner")
+    assert over == "trainings" and len(points) == 4
+
+
+def test_studies_without_alignment_are_not_counted_and_settings_are_compared(
+    finished, tmp_path, capsys
+):
+    folders = []
+    for place in range(2):
+        folder = natural(finished, tmp_path / f"copy-{place}", "eng-x")
+        config = json.loads((folder / "config.json").read_text())
+        config["study"]["alignment"] = {name: 0.3 + 0.1 * n + 0.05 * place
+                                        for n, name in enumerate(NAMES)}  # fmt: skip
+        (folder / "config.json").write_text(json.dumps(config))
+        scores = [
+            dataclasses.replace(s, value=-0.1 * len(s.encoder) / 10 - 0.01 * place)
+            if (s.condition, s.seed) == ("zero_shot_less_in_language", None)
+            else s
+            for s in read_scores(folder / "scores.jsonl")
+        ]
+        write_scores(scores, folder / "scores.jsonl")
+        folders.append(str(folder))
+    other = natural(finished, tmp_path / "pair", limit=7)
+    config = json.loads((other / "config.json").read_text())
+    config["study"]["alignment"] = {}
+    (other / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "page.html"
+    assert main(["report", *folders, str(other), "--out", str(out)]) == 0
+    page = html.unescape(out.read_text())
+    assert "over 4 conditions of 2 studies (too few for an interval) P@1 of subwords" in page
+    assert "The runs differ in their settings: limit is" in page and "7 in pair" in page
+    assert "copy-0, copy-1 and pair: Where some trainings" in page  # once for all
+    assert "encoders is" not in page and "test is" not in page
+    assert "inversion" in page and ", per cent" in page and "Token alignment" not in page
+    assert "pair</bdi> (English–French)" in out.read_text()
 
 
 @pytest.mark.slow  # a second run of all trainings, of which random rows of one are tested elsewhere
@@ -517,7 +622,7 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
     rho, r = spearmanr(aligned, losses).statistic, pearsonr(aligned, losses).statistic
     assert "over 8 conditions of 4 studies" in page
     assert f"Spearman's {rho:.2f} [" in page and f"Pearson's {r:.2f} [" in page
-    assert "−65.0" in page and "run-3: alignment" in page
+    assert "−65.0" in page and "run-3: P@1 of subwords" in page
     assert "What is transferred of ner." in page and "What is lost in ner, and alignment." in page
     assert main(["report", *folders[:2], "--out", str(out)]) == 0
     page = out.read_text()
