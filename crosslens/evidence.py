@@ -201,7 +201,8 @@ class Evidence:
     languages: codes of the languages that are told apart.
     above_control: the score minus that of a randomly initialised encoder. above_chance: that of a
         control task minus ``chance``, what always the same answer gives.
-    over_seeds: of several seeds. seeds: of the control tasks.
+    over_seeds: of several seeds. seeds: of the control tasks. values: of each training, where a score
+        is their mean.
     shared_texts, without_shared: texts that splits share, and the score without these items.
     dropped: reason -> items left out. truncated: items cut to fit the encoder. unseen_in_training:
         split -> label -> items.
@@ -245,6 +246,7 @@ class Evidence:
     chance: float | None = _kept(_number)
     over_seeds: OverSeeds | None = _kept(OverSeeds.read)
     seeds: list[int] | None = _kept(_list_of(_whole))
+    values: list[float] | None = _kept(_list_of(_number))
     shared_texts: SharedTexts | None = _kept(SharedTexts.read)
     without_shared: Ends | None = _kept(Ends.read)
     dropped: dict[str, int] | None = _kept(_counts)

@@ -399,17 +399,20 @@ def control_told(study: StudyFolder) -> str:
     reached[_SENTENCES] = study.sentences(name)
     before = study.sentences(name, "random_encoder")
     untrained = 0.0 if before is None else before.value
-    there = {measure: one.value for measure, one in reached.items() if one is not None}
+    there = {measure: one for measure, one in reached.items() if one is not None}
     if not there:
         return ""
-    short = [measure for measure, value in there.items() if value < REACHED]
+    short = [measure for measure, one in there.items() if one.value < REACHED]
     # on a natural pair an untrained encoder may find half of the sentences
-    learnt = (there.get(_SENTENCES, 1.0) - untrained) / (1 - untrained) if untrained < 1 else 0.0
+    found = there[_SENTENCES].value if _SENTENCES in there else 1.0
+    learnt = (found - untrained) / (1 - untrained) if untrained < 1 else 0.0
     hardly_learnt = _SENTENCES not in short and learnt < REACHED
     enough = [
         one for one in there if one not in short and not (hardly_learnt and one == _SENTENCES)
     ]
-    values = join([f"{value:.2f} by {measure}" for measure, value in there.items()])
+    values = join(
+        [f"{one.value:.2f} by {measure}{_of_trainings(one)}" for measure, one in there.items()]
+    )
     told = [f"The positive control, {name}, reached {values}."]
     of_sentences = f"{_SENTENCES} or their gain" if study.compares_gains else _SENTENCES
     if study.compares_gains:
@@ -431,6 +434,13 @@ def control_told(study: StudyFolder) -> str:
             f"not bring half of the others: {nothing.format(of_sentences)}"
         )
     return " ".join(told)
+
+
+def _of_trainings(mean: Score) -> str:
+    """How many trainings reached it, where that is not what their mean says of all."""
+    each = mean.evidence.values or []
+    n = sum(value >= REACHED for value in each)
+    return f" ({n} of {len(each)} trainings {REACHED} or more)" if 0 < n < len(each) else ""
 
 
 def anchors_told(study: StudyFolder) -> list[str]:

@@ -236,7 +236,7 @@ def _read(
 
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
     sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
-    data_of = originals({one.path: one.readings for one in systems}) | transfer.data_of
+    data_of = {**originals({one.path: one.readings for one in systems}), **transfer.data_of}
     return {**sampled, "apart": transfer.words_apart, "data_of": data_of}
 
 

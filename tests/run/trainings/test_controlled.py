@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
 import numpy as np
@@ -1338,12 +1337,14 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
 
         def mean(self, name, quantity, condition):
             assert quantity == "token_alignment"
-            return types.SimpleNamespace(value=0.7)
+            details = {"values": [0.4, 0.9, 0.8] if condition == "unaligned" else [0.7] * 3}
+            return Score(quantity=quantity, value=0.7, n=9, details=details)
 
         def sentences(self, name, condition="unaligned"):
             value = untrained if condition == "random_encoder" else sentences
-            return types.SimpleNamespace(value=value)
+            return Score(quantity="precision_at_1", value=value, n=9)
 
     told = controlled_findings.control_told(Study())
     assert expected in told
+    assert "0.70 by subwords (2 of 3 trainings 0.5 or more), 0.70 by subwords after a map " in told
     assert ("sentences an order" in told) is (expected.startswith("By"))
