@@ -1,6 +1,7 @@
 """The page of a study's transfer: each condition zero-shot beside its controls, and how the loss goes
 with alignment."""
 
+import collections
 import math
 from pathlib import Path
 
@@ -132,7 +133,16 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
         for name, score in less.items()
         if score is not None
     ]
-    told = []
+    told, verdicts = (
+        [],
+        collections.Counter(found.partition(":")[0] for *_, found in run.orders(task)),
+    )
+    if verdicts:
+        said = text(join([f"{n} {verdict}" for verdict, n in sorted(verdicts.items())]))
+        told.append(
+            f"{tag('strong', text(task))}: by {text(run.compared)}, {said} of "
+            f"{verdicts.total()} comparisons of {text(run.ordered_by)}."
+        )
     if parts:
         told.append(
             f"{tag('strong', text(task))}: zero-shot less trained on {run.called[1]} is, in points, "

@@ -371,7 +371,10 @@ def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
         assert notes[-2].startswith("syntax is left out") and notes[-2] in parts
         assert "an interval over few of them is too narrow." in notes[-1] and notes[-1] in parts
         assert any("says nothing" in note for note in notes) == (told != "found")
-        assert told in write_report(tmp_path).read_text()
+        page = write_report(tmp_path).read_text()
+        assert told in page
+        counted = f"1 {told.partition(':')[0]} of 1 comparisons of the paper&#x27;s order."
+        assert f"<strong>ner</strong>: by zero-shot less in-language, {counted}" in page
 
 
 def spoilt(scores):
