@@ -133,10 +133,8 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
         for name, score in less.items()
         if score is not None
     ]
-    told, verdicts = (
-        [],
-        collections.Counter(found.partition(":")[0] for *_, found in run.orders(task)),
-    )
+    told = list[str]()
+    verdicts = collections.Counter(found.partition(":")[0] for *_, found in run.orders(task))
     if verdicts:
         said = text(join([f"{n} {verdict}" for verdict, n in sorted(verdicts.items())]))
         told.append(
