@@ -52,8 +52,9 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
             refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
     if "syntax" in beside:
         _check_reordered(lines, beside["syntax"])
-    for name in beside.keys() & {"pair", "paraphrase"}:
-        _check_other(lines, beside[name], name)
+    for name, others in beside.items():
+        if name != "syntax":
+            _check_other(lines, others, name)
     count = _words if "syntax" in beside else _between_spaces
     chosen = _candidates(lines, beside, count) if beside else None
     kept, rest = split_rows(lines, 0, _LENGTHS, chosen, "data", count)

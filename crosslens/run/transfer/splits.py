@@ -23,7 +23,19 @@ from crosslens.run.probing.splits import PARTS, some_sentences
 from crosslens.run.repeats import normal_texts, text_names
 from crosslens.run.transfer.resegmented import SEGMENTED, resegmented
 
-__all__ = ["READ", "LanguageSplits", "Reading", "Split", "called", "heads_of", "splits_of"]
+__all__ = [
+    "PUBLISHED",
+    "READ",
+    "LanguageSplits",
+    "Reading",
+    "Split",
+    "called",
+    "heads_of",
+    "splits_of",
+]
+
+PUBLISHED = "as published"
+"""How the items of a language are divided where its files say it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,7 +120,7 @@ class LanguageSplits:
 
     language: str
     splits: Mapping[str, Split]
-    how: str = "as published"
+    how: str = PUBLISHED
     moved: int | None = None
 
 

@@ -18,6 +18,7 @@ from crosslens.readers.published import ordered_pairs
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import contrast, over_seeds
 from crosslens.run.transfer.shortfall import unread_told
+from crosslens.run.transfer.splits import PUBLISHED
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
 __all__ = ["COMPARED", "MONOLINGUAL", "Answered", "study_means"]
@@ -30,7 +31,6 @@ COMPARED = "conditions"
 _CONTROLS = ("majority", "random_encoder")
 _Key = tuple[str, str, str | None, str]  # task, condition of the study, control, target
 _Measured = dict[_Key, dict[int, Outcomes]]
-_PUBLISHED = "as published"  # of a split, as crosslens.run.transfer.splits says it
 _System = tuple[str, str, str | None]  # task, condition of the study, control
 
 
@@ -215,7 +215,7 @@ def _in_language(run: Answered) -> Iterator[tuple[str, str | None, str]]:
                 continue
             if why := one.get("not_trained"):
                 yield task, None, f"not fine-tuned on {run.called[target]} ({why})"
-            elif (split := one.get("splits", {}).get(target, _PUBLISHED)) != _PUBLISHED:
+            elif (split := one.get("splits", {}).get(target, PUBLISHED)) != PUBLISHED:
                 yield task, IN_LANGUAGE, f"{one['train_items'][target]:,} items, {split}"
 
 
