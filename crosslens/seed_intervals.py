@@ -25,10 +25,13 @@ def seeds_share(
 
     The variance is that of clusters plus that of seeds, less that of single answers, which both
     contain (Cameron, Gelbach & Miller 2011), and at least the larger of the two.
-    Student's t has Satterthwaite's degrees of freedom, and the interval has Wilson's form with as
-    many independent items as have that variance, so that it stays between 0 and 1.
+    Student's t is the mean of that of clusters and that of seeds, weighted by these variances (Cochran
+    1964), and the interval has Wilson's form with as many independent items as have that variance, so
+    that it stays between 0 and 1.
 
-    Simulated coverage, for 3 to 10 seeds and 50 to 500 clusters, is between 94 and 99 %.
+    Simulated with 2 to 10 seeds and 250 to 300 clusters, items that differ in how hard they are and
+    seeds that are normal in logits, it holds the truth in 93 to 99 %. Of seeds that are of two kinds,
+    some that learn and others that do not, three hold the mean of all in 62 to 90 %.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ def seeds_share(
     References
     ----------
     Cameron, Gelbach & Miller 2011, Robust inference with multiway clustering, equation 2.6.
-    Satterthwaite 1946, An approximate distribution of estimates of variance components.
+    Cochran 1964, Approximate significance levels of the Behrens-Fisher test, Biometrics 20.
 
     >>> right = np.array([[1.0, 0.0, 1.0, 1.0] * 25, [1.0, 0.0, 0.0, 1.0] * 25])
     >>> mean, low, high = seeds_share(right, np.ones((2, 100)))
@@ -62,13 +65,12 @@ def seeds_share(
     mean = float(shares.mean())
     if found.shape[1] < 2:
         return mean, math.nan, math.nan
-    variance, degrees = _variance([(_residuals(found, of, shares), shares)])
+    variance, t = _variance([(_residuals(found, of, shares), shares)])
     most = float(of.sum())  # as many as there were answers
     effective = min(most, mean * (1 - mean) / variance) if variance > 0 else most / len(found)
     if min(np.sum(found.sum(axis=0) > 0), np.sum((of - found).sum(axis=0) > 0)) < _FEW:
         sizes = of.mean(axis=0)  # Kish: clusters of equal size count as one item each
         effective = min(effective, float(sizes.sum() ** 2 / np.square(sizes).sum()))
-    t = _student(degrees)
     centre = mean + t**2 / (2 * effective)
     half = t * math.sqrt(mean * (1 - mean) / effective + t**2 / (4 * effective**2))
     low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
@@ -122,9 +124,10 @@ def seeds_contrast(
 
     Notes
     -----
-    Simulated with 3 and 5 trainings, whose shares go together within a side, on 200 and 2,000 items
-    that differ in how hard they are: a difference within a side is covered in 89 to 98 % (least where
-    three trainings differ widely), the difference of two such in 92 to 97 %.
+    Simulated with 2 to 10 trainings, whose shares go together within a side, on 250 to 2,500 items that
+    differ in how hard they are: a difference within a side is covered in 92 to 99 % (in 88 to 90 where
+    trainings differ widely, and by the same in both measurements), the difference of two such in 94 to
+    99 %.
 
     >>> zero_shot, taught = np.tile([1.0, 0.0], (3, 50)), np.tile([1.0, 1.0], (3, 50))
     >>> seeds_contrast([(1.0, zero_shot, np.ones((3, 100))), (-1.0, taught, np.ones((3, 100)))])[0]
@@ -147,10 +150,10 @@ def seeds_contrast(
     value = float(sum(shares.mean() for _, shares in moved))
     if min(sizes) < 2:
         return value, math.nan, math.nan
-    variance, degrees = _variance(moved)
+    variance, t = _variance(moved)
     if variance <= 0:
         return value, *_ends_of_shares(sides, value)
-    half = _student(degrees) * math.sqrt(variance)
+    half = t * math.sqrt(variance)
     return value, max(low, value - half), min(high, value + half)
 
 
@@ -174,20 +177,26 @@ def _residuals(found: np.ndarray, of: np.ndarray, shares: np.ndarray) -> np.ndar
 
 
 def _variance(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    """The variance of a sum of means over seeds: over clusters and over each side's seeds, less
-    what both have counted; and its degrees of freedom."""
+    """The variance of a sum of means over seeds, over clusters and over each side's seeds, less what
+    both have counted; and Student's t for its interval. That of few seeds is large, and they may look
+    alike by chance: the degrees of freedom of the sum (Satterthwaite 1946) would then be those of the
+    many clusters, and the interval too narrow."""
     g = sides[0][0].shape[1]
     clusters = float(np.square(sum(rows.mean(axis=0) for rows, _ in sides)).sum()) / (g * (g - 1))
-    parts, twice = [(clusters, g - 1)], 0.0
+    parts, twice = list[tuple[float, int]](), 0.0
     for rows, shares in sides:
-        if (seeds := len(shares)) > 1:
-            parts.append((float(shares.var(ddof=1)) / seeds, seeds - 1))
-            inner = float(np.square(rows - rows.mean(axis=0)).sum()) / ((seeds - 1) * (g - 1))
-            twice += inner / (seeds * g)
-    total = sum(part for part, _ in parts)
-    variance = max(total - twice, *(part for part, _ in parts), 0.0)
-    spread = sum(part**2 / freedom for part, freedom in parts)
-    return variance, total**2 / spread if spread > 0 else float(g - 1)
+        if (n := len(shares)) > 1:
+            parts.append((float(shares.var(ddof=1)) / n, n - 1))
+            inner = float(np.square(rows - rows.mean(axis=0)).sum()) / ((n - 1) * (g - 1))
+            twice += inner / (n * g)
+    seeds = sum(part for part, _ in parts)
+    variance = max(clusters + seeds - twice, clusters, *(part for part, _ in parts), 0.0)
+    t = _student(float(g - 1))
+    if seeds > 0:
+        # of several sides' seeds as Welch has it
+        degrees = seeds**2 / sum(part**2 / freedom for part, freedom in parts)
+        t = (clusters * t + seeds * _student(degrees)) / (clusters + seeds)
+    return variance, t
 
 
 def _student(degrees: float) -> float:

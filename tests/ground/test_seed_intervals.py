@@ -30,6 +30,7 @@ def truth(mean, seed_spread, group_spread):
 @pytest.mark.parametrize(
     ("seeds", "groups", "mean", "seed_spread", "group_spread"),
     [
+        (2, 300, 0.7, 0.3, 1.0),
         (3, 100, 0.7, 0.0, 1.0),
         (5, 200, 0.9, 0.2, 1.0),
         (3, 200, 0.5, 0.3, 0.5),
