@@ -177,6 +177,11 @@ class StudyFolder:
         """How many trainings of a condition are measured."""
         return len({s.seed for s in self.scores if s.encoder == name and s.seed is not None})
 
+    @property
+    def all_trainings(self) -> list[int]:
+        """The same of each condition."""
+        return [self.trainings(name) for name in self.names]
+
     def sentences(self, name: str, condition: str = "unaligned") -> Score | None:
         """P@1 of sentences without a map, the mean over seeds, at the chosen layer; with
         "random_encoder" the untrained encoder's."""

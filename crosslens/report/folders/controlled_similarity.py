@@ -10,9 +10,10 @@ import numpy as np
 
 from crosslens.report.folders.controlled import StudyFolder
 from crosslens.report.folders.controlled_findings import verdict, welch
+from crosslens.report.folders.controlled_sentences import WITH_INTERVAL
 from crosslens.report.folders.log import as_table
 from crosslens.score import Score
-from crosslens.stats import mean_interval
+from crosslens.stats import mean_interval, pearson_interval
 
 __all__ = [
     "CKA",
@@ -23,6 +24,7 @@ __all__ = [
     "layer_correlations",
     "over_layers_told",
     "shown",
+    "similarity_told",
 ]
 
 CKA = {"linear_cka": "linear CKA", "debiased_linear_cka": "debiased linear CKA"}
@@ -188,3 +190,23 @@ def _over_layers(study: StudyFolder, name: str, quantity: str, condition: str | 
         if (curve := _by_layer(study, name, quantity, condition, seed))
     ]
     return np.array(found)
+
+
+def similarity_told(study: StudyFolder) -> list[str]:
+    """A sentence on how CKA and retrieval go together over conditions, each at the layer where its
+    sentences are found best; none of fewer than four conditions, or where one is everywhere the same."""
+    pairs = []
+    for name in study.layers:
+        both = study.sentences(name), study.cka(name)
+        values = [math.nan if one is None else one.value for one in both]
+        if not any(map(math.isnan, values)):
+            pairs.append(values)
+    x, y = (np.array(side) for side in zip(*pairs, strict=True)) if pairs else (np.zeros(0),) * 2
+    if len(pairs) < 4 or min(np.ptp(x), np.ptp(y)) == 0:
+        return []
+    r, low, high = pearson_interval(x, y)
+    ends = f" [{low:.2f}, {high:.2f}]" if len(pairs) >= WITH_INTERVAL else ""
+    return [
+        f"Over {len(pairs)} conditions, P@1 of sentences and CKA at the same layer: Pearson's "
+        f"{r:.2f}{ends}."
+    ]

@@ -13,15 +13,18 @@ from crosslens.report.folders.controlled import (
     title_of,
 )
 from crosslens.report.folders.controlled_findings import (
+    findings,
+)
+from crosslens.report.folders.controlled_kept_order import (
+    kept_order,
+)
+from crosslens.report.folders.controlled_sentences import (
     anchors_told,
     comparisons_told,
     cut_told,
-    findings,
+    few_trainings_told,
     intervals_told,
-    kept_order,
     overlap_told,
-    similarity_told,
-    study_trainings_told,
 )
 from crosslens.report.folders.controlled_similarity import (
     CKA,
@@ -30,6 +33,7 @@ from crosslens.report.folders.controlled_similarity import (
     has_two_models,
     over_layers_told,
     shown,
+    similarity_told,
 )
 from crosslens.score import Score
 from crosslens.score_formats import format_value, format_with_ends
@@ -170,7 +174,11 @@ def _how(study: StudyFolder) -> str:
         if study.compares_gains
         else "Untrained: the same before training, at its best layer. "
     )
-    limits = [f"{intervals_told(study)}.", study_trainings_told(study), cut_told(scores)]
+    limits = [
+        f"{intervals_told(study)}.",
+        few_trainings_told(study.all_trainings, subwords=not study.compares_gains),
+        cut_told(scores),
+    ]
     return (
         f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. {about_gain}Brackets: 95 % "

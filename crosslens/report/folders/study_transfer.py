@@ -11,7 +11,7 @@ from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
 from crosslens.readers.published import PAPERS, Published, published
 from crosslens.report.folders.controlled import order_called
-from crosslens.report.folders.controlled_findings import (
+from crosslens.report.folders.controlled_sentences import (
     WITH_INTERVAL,
     comparisons_told,
     few_trainings_told,

@@ -16,21 +16,25 @@ from crosslens.report.folders.controlled import (
 )
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
-    MANY,
     Findings,
+    findings,
+)
+from crosslens.report.folders.controlled_kept_order import (
     KeptOrder,
+    kept_order,
+)
+from crosslens.report.folders.controlled_sentences import (
+    MANY,
     anchors_told,
     cut_told,
-    findings,
+    few_trainings_told,
     intervals_told,
-    kept_order,
-    similarity_told,
-    study_trainings_told,
 )
 from crosslens.report.folders.controlled_similarity import (
     curves_by_pair,
     has_two_models,
     over_layers_told,
+    similarity_told,
 )
 from crosslens.report.folders.log import as_number, as_table
 from crosslens.report.parts.drawing import (
@@ -302,7 +306,11 @@ def _notes(folder: Path, study: StudyFolder) -> list[str]:
 
 def _conditions(study: StudyFolder) -> str:
     head, *rows = _columns(study)
-    told = [_columns_told(study), cut_told(study.scores), study_trainings_told(study)]
+    told = [
+        _columns_told(study),
+        cut_told(study.scores),
+        few_trainings_told(study.all_trainings, subwords=not study.compares_gains),
+    ]
     return table(" ".join(filter(None, told)), head, rows)
 
 

@@ -10,10 +10,12 @@ from crosslens.report.folders.controlled_findings import (
     MEASURES,
     changed,
     comparisons,
-    comparisons_told,
     control_told,
     differences,
     verdict,
+)
+from crosslens.report.folders.controlled_sentences import (
+    comparisons_told,
 )
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import plain_style, series_style

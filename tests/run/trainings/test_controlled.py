@@ -35,10 +35,14 @@ from crosslens.report.folders import controlled_findings
 from crosslens.report.folders.controlled import StudyFolder, load_study, measured_so_far
 from crosslens.report.folders.controlled_findings import (
     differences,
-    kept_order,
-    similarity_told,
     verdict,
     welch,
+)
+from crosslens.report.folders.controlled_kept_order import (
+    kept_order,
+)
+from crosslens.report.folders.controlled_similarity import (
+    similarity_told,
 )
 from crosslens.report.folders.controlled_summary import summary
 from crosslens.run.measures import make_split
