@@ -56,6 +56,12 @@ def test_the_limit_is_reached_to_the_word_and_every_place_is_as_likely():
     assert len(places) == 16 and np.abs(share - 3 / 16).max() < 4.5 * math.sqrt(3 / 16 / 2000)
 
 
+def test_a_share_that_is_a_whole_number_of_words_is_reached_whatever_it_is_rounded_to():
+    assert 0.29 * 100 < 29
+    found = CodeSwitch(UPPER, rate=1.0, most=0.29)([["a"] * 100], np.random.default_rng(0))
+    assert len(found.places) == 29
+
+
 def test_translations_come_in_proportion_to_their_weights():
     pairs = [("a", "x"), ("a", "y"), ("a", "z"), ("a", "x"), ("b", "q")]
     told = translations_of(pairs, [1, 2, 5, 2, 0.1])
@@ -92,6 +98,7 @@ def test_nothing_known_is_nothing_replaced():
             r"weights\[0\]: expected a number above 0, got 0\.0",
         ),
         (lambda: translations_of([("a", "b")], [math.nan]), r"weights\[0\]: .* got nan"),
+        (lambda: translations_of([("a", "b")], [math.inf]), r"weights\[0\]: .* got inf"),
         (lambda: translations_of([("a", "b")], []), "weights: expected one for each of 1 pairs"),
     ],
 )

@@ -14,6 +14,7 @@ from crosslens.derive.order import learn_word_order
 from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
 from crosslens.derive.reorderings import Reordering
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
+from crosslens.derive.transformation import Sentence
 from crosslens.errors import InputError
 from crosslens.languages import derivation, same_language
 
@@ -268,3 +269,24 @@ def test_hops_that_find_no_verb_are_refused():
 @pytest.mark.parametrize("how", ["word-hop+token-hop", "token-hop+word-hop"])
 def test_two_hops_are_one_too_many(how):
     assert "keep one of the two" in refusal(treebank(), how, labels=False)
+
+
+def test_lines_are_drawn_by_their_number_and_epoch():
+    words, how = "a b c d e f g h i".split(), transformation("permutation:epoch")
+    for epoch in (0, 2):
+        made = derive_corpus(["one", " ".join(words)], how, 3, language="eng", epoch=epoch).corpus
+        wanted = how.derive(
+            Sentence(words), 3, 1, epoch=epoch
+        ).tokens  # one word is a sentence, too
+        assert made.sentences == ["one", " ".join(wanted)]
+
+
+def test_a_sentence_with_tags_is_one_and_a_marker_has_no_name():
+    forms = "A dog . A cat .".split()
+    spans = [(0, 1), (2, 5), (6, 7), (8, 9), (10, 13), (14, 15)]
+    columns = {"ner": [["O"] * 6], "upos": [["X"] * 6]}
+    corpus = Corpus("eng", [" ".join(forms)], ["0"], "toy", [spans], columns)
+    assert derive_corpus(corpus, "inversion").corpus.sentences == [". cat A . dog A"]
+    for tags in ("raw", "consistent"):
+        made = derive_corpus(corpus, "no-reversal", tags=tags).corpus.annotations
+        assert sorted(made["ner"][0]) == ["O"] * 7 and sorted(made["upos"][0]) == ["X"] * 6 + ["_"]

@@ -7,6 +7,7 @@ from crosslens.derive.blocks import SpecialTokens, derive_block, derive_blocks, 
 from crosslens.derive.composition import Composition
 from crosslens.derive.labels import derived_span, derived_tags, inverted_labels
 from crosslens.derive.reorderings import Inversion, Permutation
+from crosslens.derive.transformation import Sentence
 from crosslens.derive.transliteration import SubwordTransliteration
 from crosslens.errors import InputError
 
@@ -128,3 +129,34 @@ def test_what_nothing_can_be_drawn_from_is_refused(how, changes, told):
         with pytest.raises(InputError) as refused:
             derive_blocks(np.array([[0, 5, 6, 7, 2]]), **given)
         assert told in str(refused.value)
+
+
+def test_each_segment_is_drawn_by_its_number_which_goes_on_from_block_to_block():
+    blocks = np.array([[0, *range(10, 20), 2, *range(20, 30), 2], [0, *range(30, 51), 2]])
+    how = Permutation(per_epoch=True)
+    for epoch in (0, 3):
+        rows = [range(10, 20), range(20, 30), range(30, 51)]
+        one, two, three = (
+            [*how.derive(Sentence([*row]), 5, number, epoch=epoch).tokens]
+            for number, row in enumerate(rows)
+        )
+        made = derive_blocks(blocks, how, 5, epoch=epoch)
+        assert made.tolist() == [[0, *one, 2, *two, 2], [0, *three, 2]]
+
+
+def test_other_tokenisers_special_tokens_stay_within_a_composition():
+    """1 and 2 are marks of RoBERTa, and subwords here."""
+    bert = SpecialTokens(first=101, last=102, padding=0, unknown=100, mask=103)
+    both = Composition((SubwordTransliteration(200), Inversion()))
+    made = derive_block([101, 1, 2, 7, 102, 0], both, special=bert).tokens.tolist()
+    assert made == [101, 207, 202, 201, 102, 0]
+
+
+def test_numbers_beyond_the_vocabulary_or_its_copy_are_refused():
+    how = SubwordTransliteration(10)
+    assert how.derive(Sentence([9]), 0, 0).tokens == [19] and how.undo([19, 10], 0, 0) == [9, 0]
+    with pytest.raises(InputError, match="numbers from 0 to 9, got 10"):
+        how.derive(Sentence([10]), 0, 0)
+    for beyond in (9, 20):
+        with pytest.raises(InputError, match=f"undo: expected numbers from 10 to 19, got {beyond}"):
+            how.undo([beyond], 0, 0)

@@ -140,6 +140,8 @@ def test_an_answer_keeps_part_of_a_word_where_it_can_and_grows_where_not():
     words = [(0, 9), (10, 13)]  # mid-1990s oil
     assert derived_answer((4, 9), words, [(0, 3), (4, 13)], [1, 0]) == (8, 13)
     assert derived_answer((4, 13), words, words, [0, 1]) == (4, 13)
+    assert derived_answer((0, 3), words, words, [0, 1]) == (0, 3)
+    assert derived_answer((4, 11), words, words, [0, 1]) == (4, 11)
     assert derived_answer((4, 13), words, [(0, 3), (4, 13)], [1, 0]) == (0, 13)
     assert derived_answer((4, 9), words, [(0, 5), (6, 9)], [0, 1]) == (0, 5), "the word is another"
 

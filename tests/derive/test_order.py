@@ -244,3 +244,30 @@ def test_nodes_that_make_no_tree_are_refused():
         laid_out, circle, [node.words for node in circle], 2
     )
     assert Derived(["a"], laid_out([], [], 1)).sources == [0]
+
+
+def test_each_node_of_a_sentence_is_drawn_by_itself():
+    """Two nouns with an article each: all four orders."""
+    columns = {
+        "upos": ["NOUN", "DET", "VERB", "NOUN", "DET"],
+        "deprel": ["obj", "det", "root", "obj", "det"],
+    }
+    one = Sentence([*"abcde"], columns, heads=[3, 1, 0, 3, 4])
+    order = WordOrder("fra", {"N": WeighNothing()})
+    seen = {tuple(order.derive(one, 0, number).sources) for number in range(60)}
+    assert seen == {(0, 1, 2, 3, 4), (1, 0, 2, 3, 4), (0, 1, 2, 4, 3), (1, 0, 2, 4, 3)}
+
+
+def test_a_sentence_with_several_edges_that_cross_is_one():
+    columns = {"upos": ["NOUN"] * 6, "deprel": ["root", *["nmod"] * 5]}
+    crossing = Sentence([*"abcdef"], columns, heads=[0, 4, 5, 1, 1, 2])
+    assert crossing_edges(crossing.heads) > 1
+    assert (
+        order_coverage(treebank([crossing]), WordOrder("fra", {"N": WeighNothing()})).crossing == 1
+    )
+
+
+def test_words_that_come_twice_make_no_tree():
+    columns = {"upos": ["NOUN", "DET", "DET"], "deprel": ["root", "det", "det"]}
+    found = nodes(Sentence([*"abc"], columns, heads=[0, 1, 1]))
+    assert "nodes: expected a tree of 3 words" in refusal(laid_out, found, [(0, 1, 1)], 3)

@@ -117,3 +117,10 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
     text = ["derive", "--text", f"eng={english}", "--by", "inversion", "--out", out]
     assert main([*text, "--save-order", "x.json"]) != 0
     assert "expected --order-of, whose order is saved" in capsys.readouterr().err
+
+
+def test_a_file_of_a_later_version_is_refused(saved, tmp_path):
+    told = json.loads(saved["log-linear"][1].read_text()) | {"word_order": 2}
+    (tmp_path / "x.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match="key word_order: expected 1, got 2; use a newer version"):
+        read_word_order(tmp_path / "x.json")

@@ -262,3 +262,17 @@ def test_relation_weights_maximise_their_likelihood():
     assert np.abs(slope).max() < 1e-2
     at = fitted.relations.index("det")
     assert fitted.direction[at] > 1 > -0.5 > fitted.direction[fitted.relations.index("punct")]
+
+
+def test_of_equally_frequent_runs_the_first_by_code_are_features():
+    runs = size_events(3).has_run.shape[1]
+    codes, counts = np.arange(5 * runs)[::-1].reshape(5, runs), np.ones((5, 6))
+    often = (counts @ size_events(3).has_run).ravel()
+    most = np.sort(codes.ravel()[often == often.max()])
+    found = order_model._frequent_runs({3: codes}, {3: counts})
+    assert len(found) == math.ceil(codes.size / 10) < len(most)
+    assert found.tolist() == most[: len(found)].tolist()
+
+
+def test_a_node_of_six_items_is_learnt_from():
+    assert fit_order([node([KINDS[0]] * 5, range(6))]).nodes == 1

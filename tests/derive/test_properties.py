@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslens.derive.composition import Composition
+from crosslens.derive.markers import is_marked
 from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
 from crosslens.derive.reorderings import Permutation, Reordering, contexts_kept, neighbours_kept
 from crosslens.derive.transformation import INSERTED, Sentence, generator
 from crosslens.derive.transliteration import SCRIPTS, Transliteration, exchange
+from crosslens.errors import InputError
 from crosslens.languages import DERIVED, code_of
 
 NAMES = [
@@ -295,3 +297,52 @@ def test_hops_count_tokens_or_words_and_the_sentence_may_end_before():
     assert text("token-hop:3") == "He clean , and they 🅂 sing : aloud . 🄿"
     assert text("word-hop:3") == "He clean , and they sing 🅂 : aloud . 🄿"
     assert text("word-hop:2") == "He clean , and they 🅂 sing : aloud . 🄿"
+
+
+@pytest.mark.parametrize("name", ["deterministic-shuffle", "local-shuffle:9", "local-shuffle:20"])
+def test_a_rule_of_another_seed_is_another_rule(name):
+    """Whole windows, and the one at the end that is shorter."""
+    orders = {tuple(transformation(name).order(9, seed, 0, 0).tolist()) for seed in range(20)}
+    assert len(orders) > 15
+
+
+def test_the_third_that_draws_has_another_stream_than_the_second():
+    """Of three orders of one stream the last two would be a square."""
+    words = Sentence([*range(40)])
+    orders = [
+        transformation("+".join(["permutation"] * n)).derive(words, 3, 7).sources for n in (1, 2, 3)
+    ]
+    second, third = (
+        [before.index(source) for source in after] for before, after in itertools.pairwise(orders)
+    )
+    assert second != third
+
+
+def test_what_is_known_of_words_goes_with_them_through_a_composition():
+    words, feats = "He cleans it well".split(), ["_", MARKED.format("Sing"), "_", "_"]
+    columns = {"feats": feats, "lemma": ["he", "clean", "it", "well"]}
+    known = Sentence(words, columns, heads=[2, 0, 2, 2])
+    hopped = transformation("token-hop:0+inversion").derive(known, 0, 0).tokens
+    assert hopped == ["well", "it", "clean", "🅂", "He"]
+    # where words have come or gone nothing is known of them, and no tree is in the way
+    made = transformation("inversion+no-reversal").derive(known, 0, 1)
+    assert sorted(made.sources) == [INSERTED, 0, 1, 2, 3]
+
+
+def test_hops_take_finite_verbs_and_keep_a_word_without_a_lemma():
+    for feats in (
+        "Number=Sing|Person=3|Tense=Pres|VerbForm=Part",
+        "Number=Dual|Person=3|Tense=Pres|VerbForm=Fin",
+    ):
+        assert not is_marked(feats)
+    words, feats = ["costs", "3", "now"], [MARKED.format("Sing"), "_", "_"]
+    given_ = Sentence(words, {"feats": feats, "lemma": ["_", "3", "now"]})
+    assert transformation("word-hop:1").derive(given_, 0, 0).tokens == ["costs", "3", "🅂", "now"]
+
+
+def test_a_window_of_no_places_is_refused():
+    with pytest.raises(InputError, match="window: expected"):
+        contexts_kept(transformation("inversion"), [5], 0, window=0)
+    for name in ("permutation", "full-reversal"):
+        with pytest.raises(InputError, match="number: expected a whole number from 0 up, got -1"):
+            transformation(name).derive(Sentence([*"abc"]), 0, -1)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from crosslens.errors import InputError
 from crosslens.seed_intervals import seeds_contrast, seeds_difference, seeds_share
@@ -142,3 +143,102 @@ def test_what_is_no_count_is_refused(found, of, match):
 def test_other_clusters_are_refused():
     with pytest.raises(InputError, match="second: expected the clusters of first"):
         seeds_difference((np.ones((2, 3)), np.ones((2, 3))), (np.ones((2, 4)), np.ones((2, 4))))
+
+
+def by_hand(*sides):
+    """Variance of a contrast, cluster by cluster and seed by seed, and Student's t: that of clusters and
+    that of seeds (Welch's), weighted by their variances."""
+    g = len(sides[0][0][1][0])
+    clusters, parts, twice = [0.0] * g, [], 0.0
+    for side in sides:
+        seeds = len(side[0][1])
+        moves = [[0.0] * g for _ in range(seeds)]
+        shares = [0.0] * seeds
+        for weight, found, of in side:
+            for k in range(seeds):
+                share = sum(found[k]) / sum(of[k])
+                shares[k] += weight * share
+                for j in range(g):
+                    moves[k][j] += weight * (found[k][j] - share * of[k][j]) * g / sum(of[k])
+        means = [sum(row[j] for row in moves) / seeds for j in range(g)]
+        clusters = [a + b for a, b in zip(clusters, means, strict=True)]
+        if seeds > 1:
+            parts.append((np.var(shares, ddof=1) / seeds, seeds - 1))
+            single = sum((row[j] - means[j]) ** 2 for row in moves for j in range(g))
+            twice += single / ((seeds - 1) * (g - 1)) / (seeds * g)
+    items = sum(one**2 for one in clusters) / (g * (g - 1))
+    seeds = sum(part for part, _ in parts)
+    variance = max(items + seeds - twice, items, *(part for part, _ in parts))
+    t = items * student.ppf(0.975, g - 1)
+    if seeds:
+        welch = seeds**2 / sum(part**2 / freedom for part, freedom in parts)
+        t += seeds * student.ppf(0.975, welch)
+    return variance, t / (items + seeds)
+
+
+def drawn(rng, seeds, groups, spread):
+    """What is right of 1 to 4 that each seed has in each group, as F1 counts it."""
+    of = rng.integers(1, 5, (seeds, groups)).astype(float)
+    p = np.clip(rng.normal(0.6, spread, (seeds, 1)) + rng.normal(0, 0.2, (1, groups)), 0.05, 0.95)
+    return rng.binomial(of.astype(int), p).astype(float), of
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.1, 0.3])
+def test_ends_are_those_of_the_formulas(spread):
+    """Where seeds differ little, the clusters' variance is the least; where much, the seeds'."""
+    rng = np.random.default_rng(0)
+    for seeds, groups in ((2, 40), (3, 60), (5, 100)):
+        found, of = drawn(rng, seeds, groups, spread)
+        variance, t = by_hand([(1.0, found, of)])
+        mean = (found.sum(1) / of.sum(1)).mean()
+        n = min(mean * (1 - mean) / variance, of.sum())
+        half = t * math.sqrt(mean * (1 - mean) / n + (t / (2 * n)) ** 2) / (1 + t**2 / n)
+        centre = (mean + t**2 / (2 * n)) / (1 + t**2 / n)
+        assert seeds_share(found, of) == pytest.approx((mean, centre - half, centre + half))
+        other = drawn(rng, 3, groups, spread)
+        other = other[0].clip(max=of[0]), np.repeat(of[:1], 3, 0)
+        variance, t = by_hand([(1.0, found, of)], [(-1.0, *other)])
+        half = t * math.sqrt(variance)
+        value, low, high = seeds_difference((found, of), other)
+        assert (low, high) == pytest.approx((max(value - half, -1), min(value + half, 1)))
+
+
+def test_a_rare_outcome_has_as_many_items_as_clusters_at_most():
+    """Nine clusters with a wrong answer, of 40 whose sizes differ."""
+    of = np.repeat(np.array([[1.0, 9.0] * 20]), 3, 0)
+    for wrong in (9, 10):
+        found = of.copy()
+        found[:, : 2 * wrong : 2] = 0
+        mean, t = found[0].sum() / 200, student.ppf(0.975, 39)
+        variance, _ = by_hand([(1.0, found, of)])
+        n, kish = mean * (1 - mean) / variance, 200**2 / (20 * (1 + 81))
+        n = min(n, kish) if wrong < 10 else n
+        assert (n == kish) == (wrong < 10)
+        half = t * math.sqrt(mean * (1 - mean) / n + (t / (2 * n)) ** 2) / (1 + t**2 / n)
+        centre = (mean + t**2 / (2 * n)) / (1 + t**2 / n)
+        _, low, high = seeds_share(found, of)
+        assert (low, high) == pytest.approx((centre - half, centre + half))
+        assert seeds_share(of - found, of)[1:] == pytest.approx((1 - high, 1 - low))
+
+
+def test_answers_that_hardly_vary_are_no_more_than_there_were():
+    """One of two items is right in each cluster: what all seeds have counts once."""
+    of, t = np.full((3, 40), 2.0), student.ppf(0.975, 39)
+    for found, n in ((np.ones((3, 40)), 80), (np.ones((3, 40)), 240)):
+        if n == 240:
+            found[0, 0], found[0, 1] = 2, 0
+            _, t = by_hand([(1.0, found, of)])
+        half = t * math.sqrt(0.25 / n + (t / (2 * n)) ** 2) / (1 + t**2 / n)
+        assert seeds_share(found, of) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+
+
+def test_what_is_less_than_nothing_is_refused_and_differences_end_at_one():
+    with pytest.raises(InputError, match="found: expected from 0"):
+        seeds_share(np.array([[-1.0, 1.0]]), np.ones((1, 2)))
+    of = np.ones((2, 12))
+    first, second = of.copy(), np.zeros((2, 12))
+    first[0, :6], second[0, :2] = 0, 1
+    value, low, high = seeds_difference((first, of), (second, of))
+    assert high == 1.0 and low < value < 1
+    value, low, high = seeds_difference((second, of), (first, of))
+    assert low == -1.0 and -1 < value < high

@@ -32,18 +32,21 @@ from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders import controlled_findings
-from crosslens.report.folders.controlled import StudyFolder, load_study, measured_so_far
-from crosslens.report.folders.controlled_findings import (
-    differences,
-    verdict,
-    welch,
+from crosslens.report.folders.controlled import (
+    Learning,
+    StudyFolder,
+    load_study,
+    measured_so_far,
+    onset,
 )
-from crosslens.report.folders.controlled_kept_order import (
-    kept_order,
+from crosslens.report.folders.controlled_findings import differences, verdict, welch
+from crosslens.report.folders.controlled_kept_order import kept_order
+from crosslens.report.folders.controlled_sentences import (
+    cut_told,
+    few_trainings_told,
+    overlap_told,
 )
-from crosslens.report.folders.controlled_similarity import (
-    similarity_told,
-)
+from crosslens.report.folders.controlled_similarity import similarity_told
 from crosslens.report.folders.controlled_summary import summary
 from crosslens.run.measures import make_split
 from crosslens.run.repeats import groups_of
@@ -1352,3 +1355,168 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     assert expected in told
     assert "0.70 by subwords (2 of 3 trainings 0.5 or more), 0.70 by subwords after a map " in told
     assert ("sentences an order" in told) is (expected.startswith("By"))
+
+
+def ladder_of(curves, contexts=()):
+    """Nine conditions that keep less and less, each with these curves; the last without a log."""
+    names = [f"c{i}" for i in range(9)]
+    scores = []
+    for i, name in enumerate(names):
+        told = {"n": 9, "encoder": name}
+        scores.append(Score(quantity="neighbours_kept", value=1 - i / 9, **told))
+        scores.append(
+            Score(quantity="token_alignment", value=0.9 - i / 10, condition="unaligned", **told)
+        )
+        if name in contexts:
+            scores.append(Score(quantity="contexts_kept", value=1 - i / 9, **told))
+    learning = {
+        name: Learning(dict(enumerate(curves)), 3e6, range(len(curves))) for name in names[:-1]
+    }
+    return StudyFolder({}, scores, names, {}, {}, learning, {})
+
+
+def test_an_onset_is_the_median_over_seeds_and_what_is_not_known_of_all_is_left_out():
+    found = kept_order(ladder_of([{1e6: 0.6}, {1e6: 0.1, 3e6: 0.5}, {3e6: 0.1}]))
+    assert [*found.kept] == [f"c{i}" for i in range(8)]  # of the last nothing was logged
+    assert set(found.onsets.values()) == {3e6}  # one of three that never got there is no matter
+    never = kept_order(ladder_of([{1e6: 0.6}, {3e6: 0.1}, {3e6: 0.1}]))
+    assert set(never.onsets.values()) == {np.inf}
+    every = [f"c{i}" for i in range(8)]
+    assert [*kept_order(ladder_of([{1e6: 0.6}], every)).contexts] == every
+    assert kept_order(ladder_of([{1e6: 0.6}], every[1:])).contexts == {}
+
+
+def test_a_level_is_reached_where_it_is_met_and_curves_end_where_a_seed_does():
+    assert onset({1e6: 0.1, 2e6: 0.5}, 0.5) == 2e6 and onset({1e6: 0.5}, 0.5) == 1e6
+    one = Learning({0: {1e6: 0.1, 2e6: 0.3}, 1: {1e6: 0.3}}, 2e6, ())
+    assert list(one.curve()) == [1e6] and one.curve()[1e6][0] == pytest.approx(0.2)
+
+
+def test_cka_that_is_everywhere_the_same_is_correlated_with_nothing():
+    class Study:
+        layers = dict.fromkeys("abcd")
+
+        def sentences(self, name):
+            return Score(quantity="precision_at_1", value=ord(name) / 200, n=9)
+
+        def cka(self, name):
+            return Score(quantity="debiased_linear_cka", value=0.5, n=9)
+
+    assert similarity_told(Study()) == []
+
+
+def test_untrained_encoders_that_find_as_many_but_others_are_not_the_same(tmp_path):
+    scores = [*natural_scores("default", 30, 20)]
+    for one in natural_scores("none", 3, 20):  # as many before training, but the last ones
+        if one.condition == "random_encoder":
+            one = dataclasses.replace(
+                one, details={**one.details, "hits": one.details["hits"][::-1]}
+            )
+        scores.append(one)
+    study_of(
+        tmp_path, [*scores, *means(scores)], ("default", "none"), order=[["default"], ["none"]]
+    )
+    found = differences(load_study(tmp_path), "default", "none")
+    assert found["gain of sentences"][0] == pytest.approx(found["sentences"][0])
+    assert found["gain of sentences"][1:] != pytest.approx(found["sentences"][1:])
+
+
+def test_one_side_that_does_not_vary_leaves_an_interval_and_one_that_ends_at_0_is_open():
+    same, other = np.full(3, 0.5), np.array([0.1, 0.2, 0.3])
+    difference, low, high = welch(same, other)
+    half = mean_interval(other)[2] - 0.2  # of the side that varies alone
+    assert (difference, low, high) == pytest.approx((0.3, 0.3 - half, 0.3 + half))
+    assert verdict((0.2, 0.0, 0.4))[1] == verdict((-0.2, -0.4, 0.0))[1] == "open"
+
+
+def test_when_few_trainings_are_too_few():
+    assert few_trainings_told([10, 12]) == "" != few_trainings_told([9, 12])
+    at_most = "in at most 3 %"
+    assert at_most in few_trainings_told([3, 3], subwords=True)
+    assert at_most not in few_trainings_told([3, 9], subwords=True)  # then it is 10 %
+
+
+def test_a_control_that_reached_half_has_reached_it():
+    class Study:
+        told, compares_gains = {"control": "default"}, False
+
+        def mean(self, name, quantity, condition):
+            details = {"values": [0.4, 0.5, 0.6]}
+            return Score(quantity=quantity, value=0.5, n=9, details=details)
+
+        def sentences(self, name, condition="unaligned"):
+            return None
+
+    told = controlled_findings.control_told(Study())
+    assert "0.50 by subwords (2 of 3 trainings 0.5 or more)" in told
+    assert "By subwords and subwords after a map an order that is reversed counts" in told
+    assert "Below" not in told
+
+
+def test_the_condition_with_most_that_is_cut_and_overlap_that_not_all_have():
+    cut = [Score(quantity="sentences_cut", value=x, n=500, encoder=str(x)) for x in (0.1, 0.3, 0.2)]
+    assert cut_told(cut).startswith("At most 30.0 % of the kept sentences (0.3; ")
+    shares = [
+        Score(quantity=f"subword_overlap_{what}", value=x, n=9, encoder=name)
+        for name in "ab"
+        for what, x in (("types", 0.2), ("tokens", 0.4))
+    ]
+    told = "of the second language's text the first one's has 20.0 % (40.0 % of all that occur) in"
+    every = StudyFolder({}, shares, ["a", "b"], {}, {}, {}, {})
+    assert overlap_told(every) == [f"Of the subwords {told} every condition."]
+    more = dataclasses.replace(every, names=["a", "b", "c"])
+    assert overlap_told(more) == [f"Of the subwords {told} a, b."]
+
+
+def test_a_measurement_without_a_number_is_no_point_of_a_curve(tmp_path):
+    scores = toy_scores("a", [0.5], 10, 1)
+    study_of(tmp_path, [*scores, *means(scores)], "a")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["settings"] = {"conditions": {"a": {"recipe": {"steps": 40, "batch_tokens": 1e5}}}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    learnt(tmp_path, "a", [[0.1, float("nan"), 0.6, 0.7], []])
+    (tmp_path / "a" / "seed-1" / "model").mkdir()  # its training is over, and nothing was logged
+    (tmp_path / "a" / "seed-1" / "model" / "config.json").write_text("{}")
+    found = load_study(tmp_path).learning["a"]
+    assert list(found.seeds[0]) == [1e6, 3e6, 4e6] and found.ended == {0}
+
+
+def test_the_layer_is_chosen_on_the_other_half_of_the_sentences_of_each_seed(tmp_path):
+    """The best layer of the training half, whatever the held-out half would choose."""
+    scores = [
+        dataclasses.replace(one, value=0.9 if one.layer == 0 else 0.1)
+        if one.details.get("part") == "train"
+        else one
+        for one in toy_scores("a", [0.5] * 3, 40)
+    ]
+    study_of(tmp_path, [*scores, *means(scores)], "a")
+    assert load_study(tmp_path).layers["a"].layer == 0
+    assert not load_study(tmp_path).compares_gains
+    turned = StudyFolder({}, scores[::-1], ["a"], {}, {}, {}, {})  # whatever was measured first
+    assert not turned.compares_gains
+
+
+def test_a_mean_of_sentences_is_of_both_directions_and_one_of_shares_ends_at_one():
+    scores = []
+    for one in toy_scores("a", [0.2, 0.9, 0.9], 40):
+        if one.source == "eng-x" and "hits" in one.details:  # the other direction finds fewer
+            marks = "".join("01"[i < 10 * (1 + one.seed)] for i in range(50))
+            details = {**one.details, "hits": marks}
+            one = dataclasses.replace(one, value=marks.count("1") / 50, details=details)
+        elif one.quantity == "token_alignment":
+            details = {"chance": 0.01 * one.seed, "by_frequency": 0.02 * one.seed}
+            one = dataclasses.replace(one, details=details)
+        scores.append(one)
+    found = {(one.quantity, one.layer): one for one in means(scores)}
+    assert len(found) == len(means(scores)) == 3
+    hits = np.array(
+        [[(i < 40) + (i < 10 * (1 + seed)) for i in range(50)] for seed in range(3)], float
+    )
+    sentences = found["precision_at_1", 1]
+    told = (sentences.value, sentences.low, sentences.high)
+    assert told == pytest.approx(seeds_share(hits, np.full((3, 50), 2.0)))
+    assert sentences.details["values"] == pytest.approx([0.5, 0.6, 0.7])
+    subwords = found["token_alignment", None]
+    assert (subwords.value, subwords.high) == (pytest.approx(2 / 3), 1.0) and subwords.low == 0.0
+    assert subwords.details["chance"] == pytest.approx(0.01)
+    assert subwords.details["by_frequency"] == pytest.approx(0.02)

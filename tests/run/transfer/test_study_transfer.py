@@ -23,6 +23,7 @@ from crosslens.models.training.settings import resolve
 from crosslens.outcomes import read_outcomes, sums_by_group
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import (
+    StudyTransferFolder,
     load_study_transfer,
     printed_head,
     printed_less,
@@ -633,3 +634,43 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
     capsys.readouterr()
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
+
+
+def told_of(paper, *rows):
+    """A finished run of (condition, control, seed, value, low, high) on the second language."""
+    scores = []
+    for name, control, seed, value, *ends in rows:
+        quantity = "span_f1_difference" if " / " in name else "span_f1"
+        low, high = ends or (None, None)
+        scores.append(Score(quantity=quantity, value=value, low=low, high=high, n=9, task="ner", seed=seed,
+                            encoder=name, condition=control, source="eng", target="fra"))  # fmt: skip
+    told = {"name": "x", "paper": paper, "published": {}, "alignment": {}}
+    names = [*dict.fromkeys(row[0] for row in rows if " / " not in row[0])]
+    main = {"ner": ("span_f1", "strict")}
+    return StudyTransferFolder(told, scores, names, ("eng", "fra"), main, {})
+
+
+def test_what_is_above_default_is_above_0():
+    rows = [("default", None, None, 0.4), ("extra", None, None, 0.5)]
+    assert told_of("conneau", *rows).less_default("ner", "extra") == pytest.approx(0.1)
+    assert told_of("deshpande", *rows).less_default("ner", "extra") is None
+    assert told_of("conneau", rows[1]).less_default("ner", "extra") is None
+    some = told_of("conneau", *rows, *(("extra", None, seed, 0.5) for seed in (0, 1)))
+    assert some.trainings("ner", "extra") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [(0.2, 0.1, 0.3, "found"), (0.2, -0.1, 0.5, "open"), (0.2, 0.0, 0.4, "open"),
+     (-0.2, -0.3, -0.1, "reversed"), (0.2, None, None, "open")],
+)  # fmt: skip
+def test_an_order_is_found_open_or_reversed_by_its_interval(value, low, high, told):
+    run = told_of("conneau", ("a / b", "conditions", None, value, low, high))
+    assert [row[2] for row in run.orders("ner")] == [told]
+
+
+def test_what_may_be_the_most_frequent_label_is_not_above_it():
+    sides = ("a", "in_language", None, 0.5, 0.4, 0.6), ("b", "in_language", None, 0.5, 0.46, 0.6)
+    common = [(name, "majority", None, 0.45) for name in "ab"]
+    run = told_of("deshpande", *sides, *common)
+    assert not run.learnt("ner", "a") and run.learnt("ner", "b")
