@@ -168,6 +168,16 @@ class StudyFolder:
         }
 
     @property
+    def title(self) -> str:
+        """What a page on it is called: a study of one natural pair by its languages, too."""
+        name, colon, question = title_of(self.told).partition(": ")
+        pairs = {frozenset((s.source, s.target)) for s in self.scores if s.source and s.target}
+        codes = sorted(map(str, next(iter(pairs)))) if len(pairs) == 1 else []
+        natural = len(codes) == 2 and not any("-" in code for code in codes)
+        pair = f", {'–'.join(map(language, codes))}" if natural else ""
+        return f"{name}{pair}{colon}{question}"
+
+    @property
     def compares_gains(self) -> bool:
         """Whether conditions are compared by what training adds, too: of two natural languages, or of a
         copy with the original's ids, an untrained encoder finds sentences by what both write alike."""

@@ -10,7 +10,6 @@ from crosslens.report.folders.controlled import (
     load_study,
     printed,
     printed_what,
-    title_of,
 )
 from crosslens.report.folders.controlled_findings import (
     findings,
@@ -79,7 +78,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     told += [*similarity_told(study), *over_layers_told(study)]
     found = findings(study)
     return [
-        title_of(study.told),
+        study.title,
         _measured(rows),
         _how(study),
         *told,

@@ -12,7 +12,6 @@ from crosslens.report.folders.controlled import (
     load_study,
     printed,
     printed_what,
-    title_of,
 )
 from crosslens.report.folders.controlled_findings import (
     JUDGED,
@@ -107,7 +106,7 @@ def controlled_page(folder: str | Path) -> str:
     with plain_style():
         parts = [
             headline(
-                title_of(study.told),
+                study.title,
                 similarity_figure(study, pairs, numbering)
                 if pairs
                 else _lead(study, styles, numbering)
@@ -133,7 +132,7 @@ def controlled_page(folder: str | Path) -> str:
                 files_table(folder),
             ),
         ]
-    return document(title_of(study.told), parts)
+    return document(study.title, parts)
 
 
 def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:

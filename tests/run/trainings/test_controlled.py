@@ -1405,6 +1405,23 @@ def test_cka_that_is_everywhere_the_same_is_correlated_with_nothing():
     assert similarity_told(Study()) == []
 
 
+def test_a_natural_pair_is_in_the_title(tmp_path):
+    scores = natural_scores("default", 30, 20)
+    for one, other, title in (
+        ("eng", "eng-x", "deshpande-corpora: ?"),
+        ("fra", "eng", "deshpande-corpora, English–French: ?"),
+    ):
+        codes = {"eng": one, "eng-x": other}
+        called = [
+            dataclasses.replace(s, source=codes[s.source], target=codes[s.target]) for s in scores
+        ]
+        study_of(tmp_path, called, ["default"])
+        assert load_study(tmp_path).title == title
+    two = [*called, *(dataclasses.replace(s, target="deu") for s in called)]
+    study_of(tmp_path, two, ["default"])
+    assert load_study(tmp_path).title == "deshpande-corpora: ?"
+
+
 def test_untrained_encoders_that_find_as_many_but_others_are_not_the_same(tmp_path):
     scores = [*natural_scores("default", 30, 20)]
     for one in natural_scores("none", 3, 20):  # as many before training, but the last ones
