@@ -1,6 +1,7 @@
 """What the house tests look at: the repository's files, the packages' modules, and a clean Python
 to ask questions of."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ ROOMS = ("models", "alignment", "probes")
 _NOT_OURS = {"build", "dist", "runs", "__pycache__"}
 
 
+@functools.cache
 def repository_files() -> list[Path]:
     """Every file that is or would be tracked, links excluded, relative to the root."""
     listed = subprocess.run(
@@ -46,6 +48,7 @@ def python_files() -> list[Path]:
     return [path for path in repository_files() if path.suffix == ".py"]
 
 
+@functools.cache
 def package_files() -> dict[str, Path]:
     """Every module of the package, by its dotted name: crosslens/ itself, and the three rooms that
     are mapped into it."""
