@@ -189,7 +189,7 @@ class StudyFolder:
 
     @property
     def all_trainings(self) -> list[int]:
-        """The same of each condition."""
+        """How many trainings of each condition are measured, in the order of the names."""
         return [self.trainings(name) for name in self.names]
 
     def sentences(self, name: str, condition: str = "unaligned") -> Score | None:

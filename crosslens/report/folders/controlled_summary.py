@@ -11,12 +11,8 @@ from crosslens.report.folders.controlled import (
     printed,
     printed_what,
 )
-from crosslens.report.folders.controlled_findings import (
-    findings,
-)
-from crosslens.report.folders.controlled_kept_order import (
-    kept_order,
-)
+from crosslens.report.folders.controlled_findings import findings
+from crosslens.report.folders.controlled_kept_order import kept_order
 from crosslens.report.folders.controlled_sentences import (
     anchors_told,
     comparisons_told,

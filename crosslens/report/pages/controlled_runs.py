@@ -14,9 +14,7 @@ from crosslens.report.folders.controlled_findings import (
     differences,
     verdict,
 )
-from crosslens.report.folders.controlled_sentences import (
-    comparisons_told,
-)
+from crosslens.report.folders.controlled_sentences import comparisons_told
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import plain_style, series_style
 from crosslens.report.parts.intervals import interval_panel

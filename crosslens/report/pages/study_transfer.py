@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from crosslens.readers.published import PAPERS
-from crosslens.report.folders.controlled_sentences import (
-    comparisons_told,
-)
+from crosslens.report.folders.controlled_sentences import comparisons_told
 from crosslens.report.folders.log import as_table
 from crosslens.report.folders.study_transfer import (
     COLUMNS,

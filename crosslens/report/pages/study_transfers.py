@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from crosslens.errors import refuse
-from crosslens.report.folders.controlled_sentences import (
-    WITH_INTERVAL,
-)
+from crosslens.report.folders.controlled_sentences import WITH_INTERVAL
 from crosslens.report.folders.log import as_table
 from crosslens.report.folders.study_transfer import (
     StudyTransferFolder,
