@@ -7,12 +7,12 @@ import csv
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from crosslens.errors import check_choice
 
-__all__ = ["PAPERS", "Published", "ordered_pairs", "published"]
+__all__ = ["PAPERS", "Claim", "Published", "claims", "ordered_pairs", "published"]
 
 _FOLDER = Path(__file__).parent.parent / "data" / "published"
 PAPERS = {
@@ -22,6 +22,7 @@ PAPERS = {
     "deshpande": "Deshpande et al. 2022",
 }
 """Key -> what the paper is called in a text."""
+_EXTRA_ANCHORS = "Extra anchors"  # as Conneau et al. 2020, Table 1
 _FROZEN = {("artetxe", "Table 4"), ("artetxe", "Table 10"), ("artetxe", "Table 11")}
 
 
@@ -107,3 +108,56 @@ def ordered_pairs(
         for better in upper
         for worse in lower
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a paper says of conditions: that one, or the difference of two, is above another.
+
+    Attributes
+    ----------
+    higher, lower: a condition, or a difference, "default - sep-emb".
+    weights: of each condition in the higher less the lower.
+    """
+
+    higher: str
+    lower: str
+    weights: Mapping[str, float]
+
+
+def claims(
+    order: Sequence[Sequence[str]],
+    published: Mapping[str, str],
+    control: str,
+    measured: Collection[str],
+) -> list[Claim]:
+    """What a paper says of the measured conditions of a study: its order, and, of Extra anchors that
+    have no place in it, that they help, though less than sharing does (Conneau et al. 2020, Table 1).
+
+    Parameters
+    ----------
+    order: groups of conditions, from the best to the worst.
+    published: condition -> what the paper calls it. control: the condition that shares everything.
+    measured: conditions; a claim of others is left out.
+
+    >>> found = claims([["all"], ["part"]], {"more": "Extra anchors"}, "all", ["all", "part", "more"])
+    >>> [f"{one.higher} > {one.lower}" for one in found]
+    ['all > part', 'more > all', 'all - part > more - all']
+    """
+    pairs = ordered_pairs(order, measured)
+    found = [Claim(better, worse, {better: 1.0, worse: -1.0}) for better, worse in pairs]
+    placed = {name for group in order for name in group}
+    for extra in measured:
+        if published.get(extra) != _EXTRA_ANCHORS or extra in placed or control not in measured:
+            continue
+        found.append(Claim(extra, control, {extra: 1.0, control: -1.0}))
+        found += [
+            Claim(
+                f"{control} - {worse}",
+                f"{extra} - {control}",
+                {control: 2.0, worse: -1.0, extra: -1.0},
+            )
+            for better, worse in pairs
+            if better == control
+        ]
+    return found

@@ -79,6 +79,32 @@ def test_differences_within_trainings_and_of_two_such_are_covered(seeds, size, s
     assert LEAST <= np.mean(both_held) <= MOST
 
 
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("untrained", [False, True])
+def test_what_anchors_bring_less_what_sharing_brings_is_covered(seeds, spread, untrained):
+    """Twice a control less two conditions, and the same of what training adds, where the control and
+    one condition are the same before they are trained. ``spread``: of seeds, in logits."""
+    rng, held = np.random.default_rng(0), []
+    levels = (0.0, -1.0, 0.5)
+    shares = [mean_share(level, spread=np.hypot(spread, 1)) for level in levels]
+    first = [mean_share(level, spread=1.0) for level in (-1.5, -3.0)]
+    truth = 2 * shares[0] - shares[1] - shares[2]
+    truth -= (first[0] - first[1]) * untrained
+    for _ in range(RUNS):
+        hard = rng.normal(0, 1, (1, 250))
+        sides = [
+            [(weight, *answers(rng, level + rng.normal(0, spread, (seeds, 1)), hard, 2))]
+            for weight, level in zip((2.0, -1.0, -1.0), levels, strict=True)
+        ]
+        if untrained:
+            for side, sign, level in zip(sides, (-1.0, 1.0), (-1.5, -3.0), strict=False):
+                side.append((sign, *answers(rng, np.full((seeds, 1), level), hard, 2)))
+        _, low, high = seeds_contrast(*sides)
+        held.append(low <= truth <= high)
+    assert LEAST <= np.mean(held) <= MOST
+
+
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize("within", [0.1, 0.3])
 @pytest.mark.parametrize("n", [3, 10])

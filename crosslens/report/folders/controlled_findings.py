@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from crosslens.readers.published import ordered_pairs
+from crosslens.readers.published import claims
 from crosslens.report.folders.controlled import REACHED, StudyFolder, order_called
 from crosslens.report.folders.controlled_sentences import comparisons_told
 from crosslens.report.parts.wording import join
 from crosslens.score import Score
-from crosslens.seed_intervals import seeds_contrast, seeds_difference
+from crosslens.seed_intervals import seeds_contrast
 from crosslens.seed_means import hits_of
 
 __all__ = [
@@ -56,21 +56,30 @@ def differences(
         if min(map(len, values)) > 1:
             difference, low, high = welch(*values)
             found[measure] = difference, max(low, -1.0), min(high, 1.0)  # of shares
-    sides = [_hits(study, name) for name in (better, worse)]
-    if min(len(hits) for hits, _ in sides) > 1:
-        found[_SENTENCES] = seeds_difference(sides[0], sides[1])
-        before = [_hits(study, name, "random_encoder") for name in (better, worse)]
-        if study.compares_gains and [len(one[0]) for one in before] == [
-            len(one[0]) for one in sides
-        ]:
-            # what both gains are over drops out where it is the same
-            found[_GAIN] = (
-                found[_SENTENCES]
-                if all(map(np.array_equal, *before))
-                else seeds_contrast(
-                    [(1.0, *sides[0]), (-1.0, *before[0])], [(-1.0, *sides[1]), (1.0, *before[1])]
-                )
-            )
+    return found | _by_sentences(study, {better: 1.0, worse: -1.0})
+
+
+def _by_sentences(
+    study: StudyFolder, weights: Mapping[str, float]
+) -> dict[str, tuple[float, float, float]]:
+    """A sum of conditions with weights, by sentences and by what training adds to them, with 95 %
+    intervals; nothing where a condition has one training."""
+    after = {name: _hits(study, name) for name in weights}
+    if min(len(hits) for hits, _ in after.values()) < 2:
+        return {}
+    sides = [[(weight, *after[name])] for name, weight in weights.items()]
+    found = {_SENTENCES: seeds_contrast(*sides)}
+    before = {name: _hits(study, name, "random_encoder") for name in weights}
+    if study.compares_gains and all(len(before[name][0]) == len(after[name][0]) for name in after):
+        owed: dict[str, float] = {}  # what conditions have in common before they are trained
+        for name, weight in weights.items():
+            same = (one for one in owed if all(map(np.array_equal, before[one], before[name])))
+            first = next(same, name)
+            owed[first] = owed.get(first, 0.0) - weight
+        for side, name in zip(sides, weights, strict=True):
+            if owed.get(name):
+                side.append((owed[name], *before[name]))
+        found[_GAIN] = seeds_contrast(*sides)
     return found
 
 
@@ -154,16 +163,23 @@ class Findings:
 
 def findings(study: StudyFolder) -> Findings:
     """Which of the paper's orders are found in a study."""
-    pairs = ordered_pairs(study.told["order"], study.layers)
-    found = {pair: differences(study, *pair) for pair in pairs}
+    told = study.told
+    found = {
+        f"{one.higher} > {one.lower}": (
+            differences(study, one.higher, one.lower)
+            if len(one.weights) == 2
+            else _by_sentences(study, one.weights)
+        )
+        for one in claims(told["order"], told["published"], told["control"], study.layers)
+    }
     may = (_SENTENCES, _GAIN) if study.compares_gains else (*_MAPS, _SENTENCES)
     measures = [what for what in may if any(what in one for one in found.values())] or may
     rows: _Rows = [
-        (order_called(study.told["paper"]), *(cell for what in measures for cell in (what, "")))
+        (order_called(told["paper"]), *(cell for what in measures for cell in (what, "")))
     ]
-    for (better, worse), one in found.items():
+    for claim, one in found.items():
         cells = [cell for what in measures for cell in verdict(one.get(what))]
-        rows.append((f"{better} > {worse}", *cells))
+        rows.append((claim, *cells))
     if len(rows) == 1:
         return Findings([], "", control_told(study), "")
     single = any(study.trainings(name) < 2 for name in study.names)

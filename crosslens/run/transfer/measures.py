@@ -257,19 +257,19 @@ def difference(
 def contrast(
     sides: Sequence[Sequence[tuple[float, Sequence[Outcomes]]]], fields: Mapping[str, Any]
 ) -> Score | None:
-    """A signed sum of means over seeds on the same items with its 95 % interval
+    """A sum with weights of means over seeds on the same items with its 95 % interval
     (:func:`crosslens.seed_intervals.seeds_contrast`); None where the items differ or nothing was
     counted.
 
     Parameters
     ----------
-    sides: of each side, whose seeds are its own, (sign, outcomes of each seed); within a side seeds
+    sides: of each side, whose seeds are its own, (weight, outcomes of each seed); within a side seeds
         are paired. fields: of the score.
     """
     every = [one for side in sides for _, found in side for one in found]
     if any(one.item_id.tolist() != every[0].item_id.tolist() for one in every):
         return None
-    counts = [[(sign, *sums_by_group(found)) for sign, found in side] for side in sides]
+    counts = [[(weight, *sums_by_group(found)) for weight, found in side] for side in sides]
     if any((of.sum(axis=1) <= 0).any() for side in counts for _, _, of in side):
         return None
     value, low, high = seeds_contrast(*counts)

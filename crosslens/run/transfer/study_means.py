@@ -14,7 +14,7 @@ from typing import Any
 from crosslens.files import read_json
 from crosslens.grid_settings import averaged, chosen_outcomes
 from crosslens.outcomes import Outcomes, read_outcomes
-from crosslens.readers.published import ordered_pairs
+from crosslens.readers.published import Claim
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import contrast, over_seeds
 from crosslens.run.transfer.shortfall import unread_told
@@ -26,7 +26,7 @@ __all__ = ["COMPARED", "MONOLINGUAL", "Answered", "study_means"]
 MONOLINGUAL = "monolingual"
 """``condition`` of a score of an encoder that was trained on the original alone."""
 COMPARED = "conditions"
-"""``condition`` of the difference of two conditions, whose ``encoder`` is "FIRST / SECOND"."""
+"""``condition`` of a difference that a paper's claim is of, whose ``encoder`` is "HIGHER / LOWER"."""
 
 _CONTROLS = ("majority", "random_encoder")
 _Key = tuple[str, str, str | None, str]  # task, condition of the study, control, target
@@ -63,7 +63,7 @@ def study_means(
     runs: Sequence[Answered],
     languages: tuple[str, str],
     paper: str,
-    order: Sequence[Sequence[str]],
+    claimed: Sequence[Claim],
 ) -> list[Score]:
     """Means over trainings as scores without a seed, the controls, and the differences, each with its
     95 % interval over trainings and test items; of one training over its items.
@@ -74,7 +74,7 @@ def study_means(
     languages: the original and its copy.
     paper: key of :data:`crosslens.readers.published.PAPERS`; Deshpande et al. compare zero-shot less
         in-language, Conneau et al. zero-shot.
-    order: of the study, what the paper puts above what.
+    claimed: of the study, what the paper puts above what.
     """
     measured, told = _Measured(), dict[_Key, Score]()
     for run in runs:
@@ -92,8 +92,8 @@ def study_means(
         sides = _Sides(measured, told, task, languages[1])
         for name in names:
             scores += sides.less(name)
-        for pair in ordered_pairs(order, names):
-            scores += sides.compared(*pair, less=paper == "deshpande")
+        for claim in claimed:
+            scores += sides.compared(claim, less=paper == "deshpande")
     return scores
 
 
@@ -253,18 +253,18 @@ class _Sides:
             sides = [[(1.0, [*alone.values()])], [(-1.0, [*taught.values()])]]
             yield from self._score(name, f"{MONOLINGUAL}_less_in_language", sides)
 
-    def compared(self, better: str, worse: str, *, less: bool) -> Iterator[Score]:
-        """How much of two conditions the first is above: of zero-shot, or of zero-shot less
+    def compared(self, claim: Claim, *, less: bool) -> Iterator[Score]:
+        """How much what a paper puts above something is above it: of zero-shot, or of zero-shot less
         in-language."""
         sides = []
-        for sign, name in ((1.0, better), (-1.0, worse)):
+        for name, weight in claim.weights.items():
             zero, taught = (self._seeds(name, c) for c in (None, IN_LANGUAGE))
             seeds = [seed for seed in zero if seed in taught or not less]
-            side = [(sign, [zero[s] for s in seeds])]
-            side += [(-sign, [taught[s] for s in seeds])] if less else []
+            side = [(weight, [zero[s] for s in seeds])]
+            side += [(-weight, [taught[s] for s in seeds])] if less else []
             sides.append(side)
         if all(found for side in sides for _, found in side):
-            yield from self._score(f"{better} / {worse}", COMPARED, sides)
+            yield from self._score(f"{claim.higher} / {claim.lower}", COMPARED, sides)
 
     def _seeds(self, name: str, control: str | None) -> dict[int, Outcomes]:
         return dict(sorted(self.measured.get((self.task, name, control, self.copy), {}).items()))

@@ -33,6 +33,7 @@ class _Told(TypedDict):
     paper: str
     published: dict[str, str]
     order: NotRequired[list[list[str]]]
+    control: NotRequired[str]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,6 +30,7 @@ from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
+from crosslens.readers.published import claims
 from crosslens.run.engine import Run, versions
 from crosslens.run.trainings.controlled import placed
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
@@ -119,8 +120,15 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
         with run.alone():
             if not run.finished:
                 scores = run.whole(jobs)
-                order, paper = study.told.get("order", []), study.told["paper"]
-                found = study_means(_answered(told, study, run.path), study.languages, paper, order)
+                about = study.told
+                claimed = claims(
+                    about.get("order", []),
+                    about["published"],
+                    about.get("control", ""),
+                    [*study.recipes],
+                )
+                answered = _answered(told, study, run.path)
+                found = study_means(answered, study.languages, about["paper"], claimed)
                 run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
     return run.path
 

@@ -39,7 +39,7 @@ from crosslens.report.folders.controlled import (
     measured_so_far,
     onset,
 )
-from crosslens.report.folders.controlled_findings import differences, verdict, welch
+from crosslens.report.folders.controlled_findings import differences, findings, verdict, welch
 from crosslens.report.folders.controlled_kept_order import kept_order
 from crosslens.report.folders.controlled_sentences import (
     cut_told,
@@ -55,7 +55,7 @@ from crosslens.run.trainings import controlled as run_module
 from crosslens.run.trainings.controlled import Condition, expected_cost, run_controlled, seeds_of
 from crosslens.run.trainings.controlled_measures import measure
 from crosslens.score import Score, read_scores
-from crosslens.seed_intervals import seeds_share
+from crosslens.seed_intervals import seeds_contrast, seeds_share
 from crosslens.seed_means import hits_of, means
 from crosslens.stats import mean_interval
 
@@ -616,6 +616,37 @@ def test_gains_over_the_same_untrained_encoder_differ_as_the_sentences_do(tmp_pa
     other = differences(study, "extra", "none")
     assert other["gain of sentences"][0] == pytest.approx(other["sentences"][0] - 18 / 50)
     assert summary(tmp_path)[-2].startswith("5 comparisons, ")
+
+
+def test_what_extra_anchors_bring_is_held_against_what_sharing_brings(tmp_path):
+    """In a study whose order has no place for them: 30, 21 and 3 of 50 sentences in each of three
+    seeds, of which untrained encoders find 20, the same 20, and 2."""
+    scores = [*natural_scores("extra", 30, 20), *natural_scores("default", 21, 20)]
+    scores += [*natural_scores("sep-emb", 3, 2)]
+    scores += means(scores)
+    printed = {"default": "Default", "sep-emb": "Sep Emb", "extra": "Extra anchors"}
+    order = [["default"], ["sep-emb"]]
+    study_of(tmp_path, scores, tuple(printed), order=order, published=printed)
+    found = findings(load_study(tmp_path))
+    less = "default - sep-emb > extra - default"
+    assert [row[0] for row in found.rows[1:]] == ["default > sep-emb", "extra > default", less]
+    assert found.rows[0][1::2] == ("sentences", "gain of sentences")
+    study = load_study(tmp_path)
+    hits = {name: controlled_findings._hits(study, name) for name in printed}
+    before = {name: controlled_findings._hits(study, name, "random_encoder") for name in printed}
+    default, part, more = (
+        (weight, *hits[n]) for n, weight in zip(printed, (2.0, -1.0, -1.0), strict=True)
+    )
+    by_sentences = seeds_contrast([default], [part], [more])
+    assert by_sentences[0] == pytest.approx((21 - 3) / 50 - (30 - 21) / 50)
+    # of the 20 that both found before they were trained, those of one side are left
+    by_gain = seeds_contrast(
+        [default, (-1.0, *before["default"])], [part, (1.0, *before["sep-emb"])], [more]
+    )
+    assert by_gain[0] == pytest.approx((21 - 20 - (3 - 2)) / 50 - (30 - 21) / 50)
+    assert found.rows[3] == (less, *verdict(by_sentences), *verdict(by_gain))
+    assert found.compared.startswith("5 comparisons, ")
+    assert less.replace(">", "&gt;") in write_report(tmp_path).read_text()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from crosslens.front.study_transferred import study_transfer
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import resolve
 from crosslens.outcomes import read_outcomes, sums_by_group
+from crosslens.readers.published import claims
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import (
     StudyTransferFolder,
@@ -348,7 +349,8 @@ def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
         ),
         ("conneau", seeds_difference(sides[NAMES[0], None], sides[NAMES[1], None])),
     ):
-        scores = study_means(runs, ("eng", "eng-x"), paper, order)
+        claimed = claims(order, {}, NAMES[0], NAMES)
+        scores = study_means(runs, ("eng", "eng-x"), paper, claimed)
         (found,) = [s for s in scores if s.condition == "conditions"]
         assert found.encoder == f"{NAMES[0]} / {NAMES[1]}"
         assert (found.value, found.low, found.high) == pytest.approx(wanted)
