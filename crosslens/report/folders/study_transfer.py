@@ -18,6 +18,7 @@ from crosslens.report.folders.controlled_sentences import (
 )
 from crosslens.report.folders.finished import finished_run
 from crosslens.report.folders.transfer import LESS
+from crosslens.report.parts.columns import filled_columns
 from crosslens.report.parts.wording import join, language
 from crosslens.score import QUANTITIES, Score, headline_quantities
 from crosslens.score_formats import format_percent, format_with_ends
@@ -393,7 +394,8 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         head = ("condition", "trainings", *COLUMNS, "zero-shot less trained on it (BZ - BS)")
         head = (*head, "original alone less it (MZ - BS)")
         head += ("zero-shot less default",) if run.has_default else ()
-        rows: _Rows = [(*head, printed_head(run.told, task, quantity, run.languages[1]))]
+        head = (*head, printed_head(run.told, task, quantity, run.languages[1]))
+        rows: _Rows = []
         for name in run.names:
             cells = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
             cells += [run.less(task, name), run.monolingual_less(task, name)]
@@ -406,7 +408,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             rows.append((name, str(n), *told, printed))
         orders = run.orders(task)
         head_of = (run.ordered_by, f"{run.compared}: points", "")
-        parts += [rows, *([[head_of, *orders]] if orders else [])]
+        parts += [filled_columns(head, rows, "-"), *([[head_of, *orders]] if orders else [])]
         parts += [compared] if (compared := comparisons_told(len(orders))) else []
         parts += [*run.with_alignment(task), *run.notes(task)]
     return parts

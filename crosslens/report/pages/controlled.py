@@ -36,6 +36,7 @@ from crosslens.report.folders.controlled_similarity import (
     similarity_told,
 )
 from crosslens.report.folders.log import as_number, as_table
+from crosslens.report.parts.columns import filled_columns
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -345,8 +346,8 @@ def _columns(study: StudyFolder) -> list[list[str]]:
             "–" if (one := printed(study, name)) == "-" else text(with_minus(one)) for name in names
         ],
     }
-    kept = {head: cells for head, cells in columns.items() if set(cells) != {"–"}}
-    return [list(kept), *map(list, zip(*kept.values(), strict=True))]
+    rows = [*zip(*columns.values(), strict=True)]
+    return [*map(list, filled_columns(tuple(columns), rows, "–"))]
 
 
 def _columns_told(study: StudyFolder) -> str:
@@ -358,7 +359,8 @@ def _columns_told(study: StudyFolder) -> str:
     )
     shared = (
         "Subwords in common: the share of the second language's different subwords, and of all that "
-        "occur, that the first one's text has as well. "
+        "occur, that the first one's text has as well"
+        f"{'' if study.compares_gains else ', before they get ids of their own'}. "
     )
     return (
         f"Means over seeds; brackets are 95 % {intervals_told(study)}. "

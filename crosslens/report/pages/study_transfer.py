@@ -18,6 +18,7 @@ from crosslens.report.folders.study_transfer import (
     printed_head,
     printed_less,
 )
+from crosslens.report.parts.columns import filled_columns
 from crosslens.report.parts.drawing import Axis, plain_style
 from crosslens.report.parts.heat import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import (
@@ -202,6 +203,7 @@ def _table(run: StudyTransferFolder, task: str) -> str:
     about = f"{about} {comparisons_told(len(orders))}".rstrip()
     ordered_by = f"{run.ordered_by[0].upper()}{run.ordered_by[1:]}"
     compared = table(about, [ordered_by, "Points", ""], orders) if orders else ""
+    head, *rows = map(list, filled_columns(head, rows, "–"))
     return table(caption, head, rows) + compared
 
 

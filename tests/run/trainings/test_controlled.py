@@ -1514,6 +1514,9 @@ def test_the_condition_with_most_that_is_cut_and_overlap_that_not_all_have():
     assert overlap_told(every) == [f"Of the subwords {told} every condition."]
     more = dataclasses.replace(every, names=["a", "b", "c"])
     assert overlap_told(more) == [f"Of the subwords {told} a, b."]
+    aligned = Score(quantity="token_alignment", value=0.5, n=9, encoder="a")
+    copy = dataclasses.replace(every, scores=[*shares, aligned])
+    assert "text, before they get ids of their own, the first one's has" in overlap_told(copy)[0]
 
 
 def test_a_measurement_without_a_number_is_no_point_of_a_curve(tmp_path):
