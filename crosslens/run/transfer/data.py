@@ -7,7 +7,7 @@ which language.
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,11 +138,7 @@ def transfer_data(
     InputError: no such task, one that cannot be fine-tuned, a language without data, labels of one
         class only, or no test item left.
     """
-    task = find_task(name)
-    if task is None or task.kind not in READ:
-        known = ", ".join(one.name for one in TASKS if one.kind in READ)
-        expected = f"tasks that can be fine-tuned ({known})"
-        refuse("--tasks", expected, repr(name), "choose among these")
+    task = _task_of(name)
     test = task.languages(data) if list(test) == ["all"] else test
     data_of, found = data_of or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
@@ -158,37 +154,34 @@ def transfer_data(
         part: [_limited(one.splits[part], limit, seed, task) for one in trained.values()]
         for part in ("train", "dev")
     }
-    seen = {group for some in parts.values() for one in some for group in one.groups.tolist()}
-    sampled = any(one.how.startswith("a random") for one in trained.values())
-    tests, shared, target_devs = dict[str, Split](), dict[str, int](), dict[str, Split]()
-    names = _names_of(found, test)
-    for language in dict.fromkeys(test):
-        one = trained.get(language)
-        if one is None and data_of.get(language) in trained:  # the very items, in the same order
-            one = called(trained[data_of[language]], language)
-        if one is None or "test" not in one.splits:
-            one = _tested(found[language])
-        split, target = one.splits["test"], names[language]
-        fresh = np.array([group not in seen for group in split.groups.tolist()], bool)
-        if not fresh.all():
-            shared[target] = int((~fresh).sum())
-        if sampled and not fresh.any():
-            refuse(
-                f"task {name}",
-                f"test items in {language} whose texts are not trained on",
-                "none",
-                "choose other languages, or other data",
-            )
-        split = split.take(np.flatnonzero(fresh)) if sampled else split
-        tests[target] = _limited(split, limit, seed, task)
-        if language not in trained and "dev" in found[language].splits:
-            target_devs[target] = _limited(found[language].splits["dev"], limit, seed, task)
     classes = sorted(
         {label for one in parts["train"] for row in one.labels for label in _each(row)} - {""}
     )
     if len(classes) < 2 and task.kind != "answer":
         got = ", ".join(map(repr, classes)) or "none"
         refuse(f"task {name}", "training items of two classes or more", got, "give more items")
+    names = _names_of(found, test)
+    whole = {
+        names[language]: _test_split(language, found, trained, data_of.get(language))
+        for language in dict.fromkeys(test)
+    }
+    seen = {group for some in parts.values() for one in some for group in one.groups.tolist()}
+    sampled = any(one.how.startswith("a random") for one in trained.values())
+    fresh, shared = _unseen(whole, seen)
+    if sampled:
+        for language, split in fresh.items():
+            if not len(split):
+                expected = f"test items in {language} whose texts are not trained on"
+                refuse(f"task {name}", expected, "none", "choose other languages, or other data")
+    tests = {
+        language: _limited(split, limit, seed, task)
+        for language, split in (fresh if sampled else whole).items()
+    }
+    target_devs = {
+        names[language]: _limited(found[language].splits["dev"], limit, seed, task)
+        for language in names
+        if language not in trained and "dev" in found[language].splits
+    }
     called_so = _names_of(found, train).values()
     facts: dict[str, Any] = {
         **{
@@ -206,6 +199,47 @@ def transfer_data(
     return TaskData(
         task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts, names
     )
+
+
+def _task_of(name: str) -> Task:
+    """A task of the catalogue that can be fine-tuned."""
+    task = find_task(name)
+    if task is None or task.kind not in READ:
+        known = ", ".join(one.name for one in TASKS if one.kind in READ)
+        expected = f"tasks that can be fine-tuned ({known})"
+        refuse("--tasks", expected, repr(name), "choose among these")
+    return task
+
+
+def _test_split(
+    language: str,
+    found: Mapping[str, LanguageSplits],
+    trained: Mapping[str, LanguageSplits],
+    original: str | None,
+) -> Split:
+    """The test items of a language: those that its training items were divided from, where they were;
+    of a derived language those of its original, in the same order."""
+    one = trained.get(language)
+    if one is None and original is not None and original in trained:
+        one = called(trained[original], language)
+    if one is None or "test" not in one.splits:
+        one = _tested(found[language])
+    return one.splits["test"]
+
+
+def _unseen(
+    tests: Mapping[str, Split], seen: Collection[str]
+) -> tuple[dict[str, Split], dict[str, int]]:
+    """The test items whose group is not trained on, by language; and how many others there are, where
+    there are any."""
+    rows = {
+        language: np.array([group not in seen for group in split.groups.tolist()], bool)
+        for language, split in tests.items()
+    }
+    fresh = {
+        language: split.take(np.flatnonzero(rows[language])) for language, split in tests.items()
+    }
+    return fresh, {language: int((~new).sum()) for language, new in rows.items() if not new.all()}
 
 
 # -- splits
