@@ -210,7 +210,7 @@ def as_activations(
     """
     if language:
         check_name(language, "language")
-    single = getattr(layers, "ndim", None) == 2
+    single = getattr(layers, "ndim", None) == 2 or not np.iterable(layers)
     numbered = (
         layers.items() if isinstance(layers, Mapping) else enumerate([layers] if single else layers)
     )

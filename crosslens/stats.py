@@ -407,7 +407,10 @@ def _rank_correlation(
     products, of_a, of_b = (values - values.mean() for values in influence)
     each = products / size - r / 2 * (of_a / squares_a + of_b / squares_b)
     if clusters is not None:
-        of = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+        if np.shape(clusters) != (n,):
+            expected = f"a label for each of {n} pairs"
+            refuse("clusters", expected, f"shape {np.shape(clusters)}", "name every pair's cluster")
+        of = np.unique(clusters, return_inverse=True)[1]
         each = np.bincount(of, each) * (int(of.max()) + 1) / n
     if len(each) < 4:
         refuse("clusters", "4 or more clusters", str(len(each)), "give pairs of more clusters")

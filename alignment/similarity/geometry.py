@@ -14,6 +14,7 @@ __all__ = ["mutual_knn", "procrustes_distance", "rsa"]
 
 _DISSIMILARITIES = ("correlation", "cosine")
 _CONVENTIONS = ("squared", "root", "angular")
+_PLACES = 12  # decimals of a dissimilarity: beyond them stands what rounding has left
 
 
 def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> float:
@@ -40,7 +41,8 @@ def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> fl
 
     Notes
     -----
-    Ties take mean ranks. Memory: about 50 n² bytes.
+    Ties take mean ranks; dissimilarities that are equal to 12 decimals tie, as rounding alone sets
+    them apart. Memory: about 50 n² bytes.
 
     References
     ----------
@@ -194,7 +196,7 @@ def _dissimilarities(
         rows -= rows.mean(axis=1, keepdims=True)
     rows /= np.abs(rows).max(axis=1, keepdims=True) if rows.any(axis=1).all() else 1.0
     rows /= row_lengths(rows, name)[:, None]
-    return (1 - rows @ rows.T)[np.triu_indices(len(x), 1)]
+    return (1 - rows @ rows.T)[np.triu_indices(len(x), 1)].round(_PLACES)
 
 
 def _unit_cloud(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n d"]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.similarity.cka_products import Products, hsic
 from crosslens.checks import check_paired, check_positive_int, check_seed
+from crosslens.errors import quote, refuse
 from crosslens.one_line import one_line
 
 __all__ = ["PermutationBaseline", "cka_intervals", "permutation_baseline"]
@@ -62,7 +63,8 @@ def permutation_baseline(
     Raises
     ------
     InputError: not finite, different numbers of rows, fewer than 2 rows; no permutations; a seed
-        that is none; or what ``measure`` refuses.
+        that is none; a ``measure`` that gives something else than a finite number; or what it
+        refuses.
 
     References
     ----------
@@ -78,16 +80,33 @@ def permutation_baseline(
     x, y = check_paired(x, y, min_rows=2)
     permutations = check_positive_int(permutations, "permutations")
     rng = np.random.default_rng(check_seed(seed))
-    value = measure(x, y)
-    shuffled = np.array([measure(x, y[rng.permutation(len(y))]) for _ in range(permutations)])
+    value = _measured(measure, x, y)
+    shuffled = np.array(
+        [_measured(measure, x, y[rng.permutation(len(y))]) for _ in range(permutations)]
+    )
     at_least = int((shuffled >= value).sum())
     return PermutationBaseline(
-        float(value),
+        value,
         float(shuffled.mean()),
         float(np.quantile(shuffled, 0.95)),
         (at_least + 1) / (permutations + 1),
         permutations,
     )
+
+
+def _measured(
+    measure: Callable[[np.ndarray, np.ndarray], float], x: np.ndarray, y: np.ndarray
+) -> float:
+    """A similarity that has an order among others: NaN would be beaten by no shuffled pairing."""
+    given = measure(x, y)
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = np.nan
+    if not np.isfinite(value):
+        remedy = "give a measure that has a value for these items"
+        refuse("measure", "a function that gives a finite number", quote(given), remedy)
+    return value
 
 
 def cka_intervals(

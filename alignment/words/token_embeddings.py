@@ -177,13 +177,14 @@ def copy_alignment(
     """
     x, y = check_paired(x, y)
     frequencies = as_array(counts, "counts")
-    if frequencies.shape != (len(x),):
+    if frequencies.shape != (len(x),) or frequencies.dtype.kind not in "iuf":
         expected = f"{len(x)} numbers, one per row of x"
-        refuse("counts", expected, f"shape {frequencies.shape}", "count every token")
+        got = f"shape {frequencies.shape} of {frequencies.dtype}"
+        refuse("counts", expected, got, "count every token")
+    # whole numbers without a sign have no negative ones to be sorted by
+    falling = np.argsort(-frequencies.astype(np.float64), kind="stable")
     group = np.empty(len(x), np.int64)
-    for number, ranks in enumerate(
-        np.array_split(np.argsort(-frequencies, kind="stable"), max(1, round(len(x) / _GROUP)))
-    ):
+    for number, ranks in enumerate(np.array_split(falling, max(1, round(len(x) / _GROUP)))):
         group[ranks] = number
     sizes, own = np.bincount(group)[group], np.arange(len(x))
     found = []

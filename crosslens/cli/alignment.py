@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import crosslens as cl
-from crosslens.cli.arguments import LANGUAGE, add_common, by_language
+from crosslens.cli.arguments import LANGUAGE, add_common, by_language, names_in
 from crosslens.cli.output import Part, show
 from crosslens.errors import refuse
 from crosslens.score_formats import format_ends, format_percent, format_value
@@ -125,7 +125,7 @@ def align(arguments: argparse.Namespace) -> None:
 
 def compare(arguments: argparse.Namespace) -> None:
     """Print linear CKA between activation datasets of the same items."""
-    also = [name for name in arguments.also.split(",") if name]
+    also = names_in(arguments.also)
     scores = cl.compare(*arguments.stores, also=also, seed=arguments.seed, out=arguments.out)
     show(arguments, scores, _similarities(scores, also))
 

@@ -21,6 +21,7 @@ __all__ = [
     "layer_numbers",
     "loose",
     "meant",
+    "names_in",
     "whole_number",
     "with_config",
 ]
@@ -59,6 +60,15 @@ def encoders_by_language(values: list[str]) -> dict[str, str]:
         expected = "one encoder, or LANGUAGE=ENCODER for each text"
         refuse("--encoder", expected, " ".join(values), "name the language of each encoder")
     return {"*": values[0]}
+
+
+def names_in(text: str | None) -> list[str]:
+    """The names of a list with commas, and with spaces behind them or without.
+
+    >>> names_in("svcca, rsa,"), names_in(None)
+    (['svcca', 'rsa'], [])
+    """
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def whole_number(text: str) -> int:

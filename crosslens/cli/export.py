@@ -57,8 +57,10 @@ def report(arguments: argparse.Namespace) -> None:
         print(f"Report: {write_comparison(runs, out)}")
         return
     if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
-        expected = "the folder of a finished study"
-        refuse(str(runs[0]), expected, "one without scores.jsonl", "finish the study first")
+        got, remedy = "one without scores.jsonl", "finish the study first"
+        if not runs[0].is_dir():
+            got, remedy = "a file" if runs[0].exists() else "no such folder", "check the path"
+        refuse(str(runs[0]), "the folder of a finished study", got, remedy)
     print(f"Report: {write_report(runs[0], out)}")
 
 

@@ -118,7 +118,7 @@ def extract(arguments: argparse.Namespace) -> None:
         texts,
         arguments.out,
         layers=layer_numbers(arguments.layers),
-        outputs=arguments.outputs.split(","),
+        outputs=[name.strip() for name in arguments.outputs.split(",")],
         long_input=arguments.long,
         **{name: getattr(arguments, name) for name in _HANDED_ON},
     )

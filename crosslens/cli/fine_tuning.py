@@ -5,7 +5,10 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["add_fine_tuning", "given"]
+__all__ = ["DEVICE", "add_fine_tuning", "given"]
+
+DEVICE = "where encoders are trained and tested: cpu, cuda or cuda:1 (default: cpu)"
+"""Help of ``--device``: not all that encoders can run on can train them."""
 
 _NUMBER = {"type": int, "metavar": "N", "help": "in the place of the preset's"}
 _RATE = {"type": float, "metavar": "F"}
@@ -61,7 +64,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "pool": {
         "choices": ("first", "pooled", "mean", "max"),
-        "help": "what the head of a task on texts reads (default: first; with --features max)",
+        "help": "what the head of a task on texts reads (default: first; max with --features "
+        "mix+bilstm)",
     },
     "features": {
         "choices": ("mix+bilstm", "transformer"),

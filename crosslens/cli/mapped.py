@@ -4,7 +4,7 @@ import argparse
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language, layer_numbers
-from crosslens.cli.fine_tuning import add_fine_tuning, given
+from crosslens.cli.fine_tuning import DEVICE, add_fine_tuning, given
 from crosslens.cli.output import show
 
 __all__ = ["mapped_transfer", "mapped_transfer_arguments"]
@@ -13,8 +13,8 @@ _TRAINING = (
     *("epochs", "batch-size", "max-length", "peak-rate", "parser", "crf", "seeds", "limit"),
     "precision",
 )
-_COMMON = ("device", "trust-remote-code", "seed")
-_HANDED_ON = (*_TRAINING, *_COMMON)
+_COMMON = ("trust-remote-code", "seed")
+_HANDED_ON = (*_TRAINING, "device", *_COMMON)
 
 
 def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +43,7 @@ def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "out", required=True)
     add("--layers", metavar="LIST", help="such as 0,4-8; 0 is the embedding layer (default: all)")
     add_fine_tuning(parser, *_TRAINING)
+    add_common(parser, "device", default=None, help=DEVICE)
     add_common(parser, *_COMMON, default=None)
     add_common(parser, "json")
 

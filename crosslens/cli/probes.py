@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import crosslens as cl
-from crosslens.cli.arguments import add_common
+from crosslens.cli.arguments import add_common, names_in
 from crosslens.cli.output import Part, show
 from crosslens.errors import refuse
 from crosslens.score_formats import format_ends, format_percent
@@ -184,8 +184,8 @@ def _battery(arguments: argparse.Namespace) -> None:
     run = cl.probe(
         arguments.encoder,
         arguments.out,
-        only=_list(arguments.tasks),
-        test=_list(arguments.test),
+        only=names_in(arguments.tasks),
+        test=names_in(arguments.test),
         labels=_labels("--labels", arguments.labels or []),
         numbers=_labels("--numbers", arguments.numbers or []),
         **{name: value for name, value in given.items() if value is not None},
@@ -201,11 +201,6 @@ def _tables(run: Any) -> Iterator[Part]:
         yield rows
         yield from [text] if text else []
         yield ""
-
-
-def _list(text: str | None) -> list[str]:
-    """The names of a list with commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:

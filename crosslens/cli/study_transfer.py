@@ -4,7 +4,7 @@ import argparse
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common
-from crosslens.cli.fine_tuning import add_fine_tuning, given
+from crosslens.cli.fine_tuning import DEVICE, add_fine_tuning, given
 from crosslens.cli.output import show
 
 __all__ = ["study_transfer", "study_transfer_arguments"]
@@ -37,7 +37,8 @@ def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_fine_tuning(parser, *_TRAINING)
     add_fine_tuning(parser, "pool", help="what the head of a task on texts reads (default: first)")
     add_fine_tuning(parser, "seeds", help="fine-tunings of each model (default: 1)")
-    add_common(parser, "device", "seed", default=None)
+    add_common(parser, "device", default=None, help=DEVICE)
+    add_common(parser, "seed", default=None)
     add_common(parser, "json")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
-from crosslens.cli.fine_tuning import add_fine_tuning, given
+from crosslens.cli.fine_tuning import DEVICE, add_fine_tuning, given
 from crosslens.cli.output import Part, is_first_process, show
 from crosslens.errors import refuse
 
@@ -27,8 +27,8 @@ _GROUPS = {
         *("seeds", "in-language", "random-control", "checkpoints", "average", "keep"),
     ),
 }
-_COMMON = ("device", "trust-remote-code", "seed")
-_HANDED_ON = (*itertools.chain(*_GROUPS.values()), *_COMMON)
+_COMMON = ("trust-remote-code", "seed")
+_HANDED_ON = (*itertools.chain(*_GROUPS.values()), "device", *_COMMON)
 
 
 def transfer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +42,7 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "out")
     for title, names in _GROUPS.items():
         add_fine_tuning(parser.add_argument_group(title), *names)
+    add_common(parser, "device", default=None, help=DEVICE)
     add_common(parser, *_COMMON, default=None)
     add_common(parser, "json")
 

@@ -48,6 +48,11 @@ class _Reversal(Transformation):
     word: ClassVar[str]
     marker: Any
 
+    def __post_init__(self) -> None:
+        if isinstance(self.marker, str) and self.marker.split() != [self.marker]:
+            expected = "a token without white space, by which words are told apart"
+            refuse("marker", expected, quote(self.marker), "choose another marker, X say")
+
     @property
     def name(self) -> str:
         """The text form."""
@@ -100,6 +105,10 @@ class PartialReversal(_Reversal):
     ----------
     marker: the token; a number of its own where tokens are numbers.
 
+    Raises
+    ------
+    InputError: the marker is empty, or has white space in it.
+
     >>> PartialReversal().derive(Sentence("a b c d".split()), 0, number=1).tokens
     ['a', 'b', '🅁', 'd', 'c']
     """
@@ -122,6 +131,10 @@ class FullReversal(_Reversal):
     ----------
     marker: the token; a number of its own where tokens are numbers.
 
+    Raises
+    ------
+    InputError: the marker is empty, or has white space in it.
+
     >>> FullReversal().derive(Sentence("a b c d".split()), 0, number=1).tokens
     ['d', 'c', '🅁', 'b', 'a']
     """
@@ -143,6 +156,10 @@ class NoReversal(_Reversal):
     Attributes
     ----------
     marker: the token; a number of its own where tokens are numbers.
+
+    Raises
+    ------
+    InputError: the marker is empty, or has white space in it.
 
     >>> NoReversal().derive(Sentence("a b c d".split()), 0, number=1).tokens
     ['a', 'b', '🅁', 'c', 'd']

@@ -214,8 +214,10 @@ class LocalShuffle(Reordering):
     def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
         """Window by window."""
         full = n // self.window
-        whole = _of_window(self.window, seed) + self.window * np.arange(full)[:, None]
         rest = _of_length(n - full * self.window, seed) + full * self.window
+        if not full:  # a window may be of any size
+            return rest
+        whole = _of_window(self.window, seed) + self.window * np.arange(full)[:, None]
         return np.concatenate([whole.ravel(), rest])
 
 
@@ -330,7 +332,8 @@ def neighbours_kept(how: Transformation, lengths: Iterable[int], seed: int) -> f
     """
     kept = of = 0
     for number, n in enumerate(lengths):
-        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources)
-        kept += int((np.diff(sources) == 1).sum())
+        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources, np.int64)
+        # none is a marker that was put in, from -1, before the first token
+        kept += int(((np.diff(sources) == 1) & (sources[:-1] >= 0)).sum())
         of += max(n - 1, 0)
     return kept / of if of else math.nan

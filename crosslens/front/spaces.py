@@ -104,6 +104,7 @@ def align(
             {"links": _content(links)}
             if links
             else {name: _content(files[name]) for name in ("dictionary", "test")}
+            | {"lowercase": lowercase}
         )
         kept = _kept(out, "align", sides, settings, asked)
         scores, notes = word_scores(first, second, gold, common, by=by), list[str]()
@@ -195,6 +196,12 @@ def _gold(
     from crosslens.run.repeats import sentence_groups
 
     links = read_pharaoh(files["links"])
+    for side in (x, y):
+        there = 1 + max(side.index(["text"])["text"], default=-1)
+        if links.sentences < there:
+            expected = f"a line for each of the {there} sentences of {side.name}"
+            remedy = "give the links of all of the text that was extracted"
+            refuse(str(files["links"]), expected, str(links.sentences), remedy)
     groups = sentence_groups([x, y], links.sentences)
     split = make_split(links.sentences, train_fraction, seed, groups)
     return gold_of_links(x, y, links.sure, split, possible=links.possible)
@@ -275,8 +282,9 @@ def identify_languages(*sides: Any, train_fraction: float = 0.5, seed: int = 0) 
 
     Returns
     -------
-    ``accuracy`` and ``macro_f1`` per layer on held-out sentences, from 0 to 1, with 95 % intervals;
-    conditions "majority" (the most frequent language) and "shuffled_labels" beside them. ``.notes``
+    ``accuracy`` per layer on held-out sentences, from 0 to 1, with F1 of each language in the
+    details and with 95 % intervals, of which a sentence with its translations is one unit;
+    conditions "majority" (the most frequent language) and "shuffled_labels" beside it. ``.notes``
     say where the encoder was given the language, which is then in every vector.
 
     Raises

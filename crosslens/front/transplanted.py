@@ -137,13 +137,13 @@ def _pairs(
 ) -> dict[tuple[str, str], float] | None:
     """Pairs of words with their weights, from a dictionary or from links but those of sentences that
     are ``kept`` from a training; None without both."""
-    from crosslens.readers.dictionary import read_dictionary
+    from crosslens.models.training.anchors import weighted_dictionary
 
     if (links is None) != (parallel is None) or (links is not None and dictionary is not None):
         expected = "a dictionary, or links with the parallel text that they are of"
         refuse("--links", expected, "something else", "give one of the two")
     if dictionary is not None:
-        found = read_dictionary(dictionary)
+        found = weighted_dictionary(dictionary)
         _check_direction("--dictionary", found.pairs, text)
         weights = found.scores or [1.0] * len(found)
         return dict(zip(map(tuple, found.pairs), weights, strict=True))  # type: ignore[arg-type]

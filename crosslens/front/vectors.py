@@ -93,12 +93,13 @@ def align_vectors(
     _check_start(begin, method, dictionary)
     train, judging = _dictionaries(dictionary, test, lowercase, train_fraction, seed)
     told = {"method": method, "start": begin, "by": by, "most": most, "seed": seed}
+    parts = {"lowercase": lowercase} | ({} if test else {"train_fraction": train_fraction})
     read = {"dictionary": dictionary, "test": test}
     pairs_of = {name: str(path) for name, path in read.items() if path is not None}
     kept = Kept(
         out,
         "align",
-        {} if out is None else _read_from(files, pairs_of) | told,
+        {} if out is None else _read_from(files, pairs_of) | told | parts,
         {
             "stores": [f"{language}={path}" for language, path in files.items()],
             **{**told, **pairs_of, "start": start},

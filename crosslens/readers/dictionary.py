@@ -20,7 +20,14 @@ from crosslens.files import write_file
 from crosslens.progress import say
 from crosslens.readers.plain import read_lines
 
-__all__ = ["Dictionary", "WordPairs", "pairs_in", "read_dictionary", "write_dictionary"]
+__all__ = [
+    "Dictionary",
+    "WordPairs",
+    "fits_a_line",
+    "pairs_in",
+    "read_dictionary",
+    "write_dictionary",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +154,16 @@ def _columns(line: str, where: str) -> tuple[str, str, float | None]:
     return cells[0], cells[1], score
 
 
+def fits_a_line(word: str) -> bool:
+    """Whether a word can be read back from a line of a dictionary: no tab or line feed is in it, and
+    no space at its ends.
+
+    >>> fits_a_line("pomme de terre"), fits_a_line(" pomme"), fits_a_line("pomme\\tterre")
+    (True, False, False)
+    """
+    return word == word.strip(" \r") and "\t" not in word and "\n" not in word
+
+
 def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
     """Write ``source TAB target``, or with scores ``source TAB target TAB score``, whole or not at
     all.
@@ -163,7 +180,7 @@ def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
     for row, pair in enumerate(dictionary.pairs):
         for word in pair:
             check_sentence(word, f"pairs[{row}]")
-            if word != word.strip(" \r") or "\t" in word or "\n" in word:
+            if not fits_a_line(word):
                 refuse(
                     f"pairs[{row}]", "words that a line can hold", repr(pair), "leave the pair out"
                 )

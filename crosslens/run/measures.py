@@ -400,7 +400,8 @@ def language_id_scores(
     shuffled labels.
 
     Sentences are divided by what they say, not by language: no translation of a held-out sentence
-    is trained on. Layers that cannot be measured have NaN, and the reason in the details.
+    is trained on. A sentence with its translations is one unit of the intervals. Layers that cannot
+    be measured have NaN, and the reason in the details.
     """
     scores = []
     numbers = [
@@ -411,9 +412,14 @@ def language_id_scores(
     if not numbers:
         got = " and ".join(str(store.layer_numbers) for store in stores)
         refuse("stores", "a layer that all of them have", got, "extract the same layers of all")
+    together = split.held_out if split.groups is None else split.groups[split.held_out]
     for layer in _shown(numbers, "language identification"):
         arrays = {store.language: read_layer(store, layer) for store in stores}
-        details = {"languages": list(arrays), "n_train": len(split.train) * len(arrays)}
+        details = {
+            "languages": list(arrays),
+            "n_train": len(split.train) * len(arrays),
+            "groups": len(np.unique(together)),
+        }
         fields = {
             **common,
             "task": "language_id",
@@ -431,6 +437,7 @@ def language_id_scores(
                     {language: array[split.train] for language, array in arrays.items()},
                     {language: array[split.held_out] for language, array in arrays.items()},
                     seed=common["seed"],
+                    groups=together,
                 )
         except InputError as error:
             reason = reason_of(error)

@@ -181,6 +181,8 @@ def equal_rows(layer: Any) -> np.ndarray:
         ]
         if same:
             found = _joined(found, np.array(same))
+        # what equals a row further on leaves the rest to that one
+        active = active[found[one] != found[other]]
         step += 1
     return found
 

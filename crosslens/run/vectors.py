@@ -19,7 +19,8 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
 from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
-from crosslens.readers.dictionary import Dictionary, WordPairs, pairs_in
+from crosslens.progress import say
+from crosslens.readers.dictionary import Dictionary, WordPairs, fits_a_line, pairs_in
 from crosslens.readers.static_vectors import StaticVectors
 from crosslens.score import Score
 
@@ -170,7 +171,8 @@ def vector_scores(
 def own_dictionary(
     x: StaticVectors, y: StaticVectors, mapped: MappedVectors, by: str
 ) -> Dictionary:
-    """The mutual neighbours among the frequent words of both languages, the surest first."""
+    """The mutual neighbours among the frequent words of both languages, the surest first; without
+    pairs whose words a dictionary's line cannot hold."""
     near = min(_NEIGHBOURS, len(x), len(y))
     found = induced_dictionary(
         mapped.x[:_FREQUENT],
@@ -180,4 +182,8 @@ def own_dictionary(
     )
     order = np.argsort(-found.scores, kind="stable")
     pairs = [(x.words[a], y.words[b]) for a, b in found.pairs[order].tolist()]
-    return Dictionary(pairs, found.scores[order].tolist())
+    kept = [row for row, pair in enumerate(pairs) if all(map(fits_a_line, pair))]
+    if len(kept) < len(pairs):
+        say(f"{len(pairs) - len(kept)} induced pair(s) left out, whose words a line cannot hold")
+    scores = found.scores[order].tolist()
+    return Dictionary([pairs[row] for row in kept], [scores[row] for row in kept])

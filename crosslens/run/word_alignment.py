@@ -30,6 +30,7 @@ from crosslens.alignment.words.links import (
     sentence_offsets,
 )
 from crosslens.errors import InputError, refuse
+from crosslens.probes.methods.controls import Accuracy
 from crosslens.progress import Progress
 from crosslens.readers.dictionary import Dictionary, pairs_in
 from crosslens.run.collapse import collapse_reason, reason_of
@@ -213,6 +214,9 @@ def word_scores(
     """P@1, P@5, P@10 and mean reciprocal rank per layer, as the vectors are and after normalisation
     and Procrustes.
 
+    Words of one sentence are not independent: intervals of words in context are those of sentences
+    (:func:`crosslens.stats.share_interval`), of word types Wilson's.
+
     For words in context also the alignment error rate of the links that the vectors make: words of
     a held-out sentence and of its translation that are each other's nearest by cosine
     (:func:`crosslens.alignment.words.argmax.align_argmax`), with a bootstrap interval over
@@ -356,7 +360,9 @@ def _layer_scores(
                 "source": names[way],
                 "target": names[1 - way],
             }
-            scores += _scores(result, {**fields, **given}, told, bool(gold.sources))
+            scores += _scores(
+                result, {**fields, **given}, told, bool(gold.sources), _sentences(gold, way, result)
+            )
         if gold.links is not None:
             given = {
                 "condition": condition,
@@ -412,13 +418,28 @@ def _link_score(
     )
 
 
+def _sentences(gold: WordGold, way: int, result: LexiconResult) -> np.ndarray | None:
+    """The sentence of each word that was looked up: words of one stand and fall together. None for
+    word types."""
+    if gold.links is None:
+        return None
+    offsets = (gold.links.offsets_x, gold.links.offsets_y)[way]
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[result.sources]
+
+
 def _scores(
-    result: LexiconResult, fields: Mapping[str, Any], told: Mapping[str, Any], covered: bool
+    result: LexiconResult,
+    fields: Mapping[str, Any],
+    told: Mapping[str, Any],
+    covered: bool,
+    sentences: np.ndarray | None,
 ) -> list[Score]:
     scores = []
     for k, value in result.precision.items():
-        low, high = result.intervals[k]
+        reached = Accuracy.of(result.ranks <= k, sentences)
         details = {**told, "chance": k / told["candidates"]}
+        if sentences is not None:
+            details["groups"] = len(np.unique(sentences))
         if covered:
             details |= {
                 "coverage": round(result.coverage, 4),
@@ -431,8 +452,8 @@ def _scores(
                 quantity=f"precision_at_{k}",
                 value=value,
                 n=result.n,
-                low=low,
-                high=high,
+                low=reached.low,
+                high=reached.high,
                 details=details,
             )
         )

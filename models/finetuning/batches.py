@@ -155,5 +155,5 @@ class EpochBatches:
         return Step(
             parts,
             predicted=max(1, sum(self.rows[n].counted for n in numbers)),
-            tokens=sum(len(self.rows[n].ids) for n in mine),
+            tokens=sum(len(self.rows[n].ids) for n in numbers),
         )

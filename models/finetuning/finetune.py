@@ -294,7 +294,7 @@ def fine_tune(
     if not measures:
         refuse("measures", "at least one", "none", "give what the best epoch is chosen by")
     folder.mkdir(parents=True, exist_ok=True)
-    with join_world(encoder.device.type) as world, contextlib.ExitStack() as held:
+    with join_world(str(encoder.device)) as world, contextlib.ExitStack() as held:
         if world.first:
             held.enter_context(lock_folder(folder))
         model: _Model

@@ -56,8 +56,15 @@ def load_fine_tuned(folder: str | Path, *, device: str = "cpu") -> LoadedHead:
     if make is None:
         got = quote(told["kind"])
         refuse(f"{where}, key kind", f"one of {', '.join(_KINDS)}", got, _AGAIN)
-    known: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(make)}
-    given = told["settings"]
+    known: dict[str, Any] = {
+        field.name: field.type
+        for field in dataclasses.fields(make)
+        if field.init  # of answers the number of classes is no setting, and they have no names
+    }
+    given = {  # a rate that was given as 0 is written so
+        name: float(value) if known.get(name) is float and type(value) is int else value
+        for name, value in told["settings"].items()
+    }
     fits = all(name in known and isinstance(value, known[name]) for name, value in given.items())
     fits = fits and ("classes" in given or "classes" not in known)
     if not fits or given.get("classes", len(told["classes"])) != len(told["classes"]):

@@ -122,13 +122,15 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
 
     Parameters
     ----------
-    device: "cpu", "cuda", or "auto": a GPU where there is one.
+    device: "cpu", "cuda", or "auto": a GPU where there is one; or, of one process, "cuda:1".
 
     Raises
     ------
     InputError: no such device or way of spreading, or more processes than GPUs.
     """
     check_choice(parallel, "parallel", ("ddp", "fsdp"))
+    number = device.removeprefix("cuda:") if device.startswith("cuda:") else None
+    device = device if number is None else "cuda"
     check_choice(device, "device", ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         refuse(
@@ -137,7 +139,7 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
     kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     joined = dist.is_initialized()
     size = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE", "1"))
-    mine = torch.device(kind, _my_gpu()) if kind == "cuda" else torch.device("cpu")
+    mine = torch.device(kind, _my_gpu(number, size)) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
         torch.cuda.set_device(mine)
     if size == 1:
@@ -156,13 +158,19 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
         dist.destroy_process_group(talk if joined else None)
 
 
-def _my_gpu() -> int:
-    """Which of the machine's GPUs is this process's."""
+def _my_gpu(number: str | None = None, size: int = 1) -> int:
+    """Which of the machine's GPUs is this process's: the one asked for, or that of its rank."""
     here, there = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
     if here > there:
         expected = f"at most one process for each GPU ({there})"
         refuse("--nproc-per-node", expected, str(here), "start fewer processes, or use device=cpu")
-    return int(os.environ.get("LOCAL_RANK", "0"))
+    mine = os.environ.get("LOCAL_RANK", "0")
+    if number is None or number == mine:
+        return int(mine)
+    if size > 1 or not number.isdecimal() or int(number) >= there:
+        expected = f"cuda, or in one process cuda:0 to cuda:{there - 1}"
+        refuse("device", expected, f"cuda:{number}", "choose one of them")
+    return int(number)
 
 
 def spread(model: nn.Module, world: World) -> nn.Module:

@@ -261,7 +261,7 @@ def freeze_layers(model: nn.Module, n: int) -> int:
     if not -1 <= n <= depth:
         refuse("n", f"a whole number from -1 to {depth}", repr(n), "-1 freezes nothing")
     embedding = re.compile(
-        r"(?:^|\.)embeddings\.|^encoder\.(?:token|special|projection|position|segment|language|norm)\."
+        r"(?:^|\.)embeddings(?:_project)?\.|^encoder\.(?:token|special|projection|position|segment|language|norm)\."
     )
     for name, parameter in model.named_parameters():
         match = _LAYER.search(name)

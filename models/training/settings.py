@@ -314,13 +314,10 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
             "separate",
             'use union, or sharing="sep=emb"',
         )
-    if mode == "separate" and not plan.owned("bias"):
-        refuse(
-            "sharing",
-            "an output bias for each language where ids are separate",
-            str(plan),
-            "add bias, or use sep=emb",
-        )
+    for part, name in (("softmax", "an output softmax"), ("bias", "an output bias")):
+        if mode == "separate" and not plan.owned(part):
+            expected = f"{name} for each language where ids are separate"
+            refuse("sharing", expected, str(plan), f"add {part}, or use sep=emb")
     if mode == "separate" and scope == "original":
         remedy = 'use language, or vocabulary.mode="disjoint"'
         refuse("masking.scope", "all or language where ids are separate", scope, remedy)

@@ -165,8 +165,9 @@ class ContinuousStream:
     ``length``. Above them stands a line of [SEP]. Batch i is lines ``i * length`` to ``(i + 1) *
     length`` of this, a column a row. So a row goes on in the next batch, only the first batch
     begins with [SEP], and the last line is never served. An epoch is all batches in a random order;
-    with several languages, all rows of all of them. Nothing is copied: a place in the text is
-    looked up in the token files when it is needed.
+    with several languages, all rows of all of them. A batch of [SEP]s alone, in which there is
+    nothing to predict, is left out: with rows=1 the first may be one. Nothing is copied: a place in
+    the text is looked up in the token files when it is needed.
 
     Parameters
     ----------
@@ -200,11 +201,21 @@ class ContinuousStream:
         language."""
         rng = np.random.default_rng(list(seed))
         if len(self._groups) == 1:
-            return [
+            batches = [
                 np.arange(i * self.rows, (i + 1) * self.rows)
                 for i in rng.permutation(self._batches[0]).tolist()
             ]
-        return shuffled_batches(self.n, self.rows, rng)
+        else:
+            batches = shuffled_batches(self.n, self.rows, rng)
+        blank = np.concatenate([self._without_text(i) for i in range(len(self._groups))])
+        return [items for items in batches if not blank[items].all()]
+
+    def _without_text(self, which: int) -> np.ndarray:
+        """(rows of a language,) whether a row has nothing but the [SEP]s in front of the text."""
+        batch, column = np.divmod(np.arange(self._batches[which] * self.rows), self.rows)
+        height = self._batches[which] * self.length
+        padding = height * self.rows - int(self._ends[which][-1])
+        return column * height + (batch + 1) * self.length - 1 <= padding
 
     def collate(self, items: np.ndarray) -> Batch:
         """Look rows up; they are full, so there is no padding."""

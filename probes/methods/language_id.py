@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_matrix, check_seed
+from crosslens.checks import as_array, check_labels, check_matrix, check_seed
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import (
@@ -149,7 +149,8 @@ class LanguageIdResult:
     languages: in sorted order, which is the order of ``confusion``.
     accuracy: share of test items whose language is recognised, from 0 to 1.
     n: number of test items.
-    interval: 95 % interval of the accuracy (Wilson 1927).
+    interval: 95 % interval of the accuracy: Wilson's (1927), or that of groups of rows
+        (:func:`crosslens.stats.share_interval`).
     f1: per language ``2 TP / (2 TP + FP + FN)``, from 0 to 1.
     confusion: shape (languages, languages), counts; row is the true language, column the answer.
     majority: accuracy of always naming the language most frequent in training.
@@ -169,7 +170,11 @@ class LanguageIdResult:
 
 
 def language_id(
-    train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], seed: int = 0
+    train: Mapping[str, ArrayLike],
+    test: Mapping[str, ArrayLike],
+    seed: int = 0,
+    *,
+    groups: ArrayLike | None = None,
 ) -> LanguageIdResult:
     """Train a linear probe to name the language of a sentence vector, and test it beside its
     controls.
@@ -184,11 +189,15 @@ def language_id(
     train: language -> vectors of shape (n, d); n may differ between languages.
     test: the same languages -> vectors of shape (m, d).
     seed: of the shuffled training labels of the control; nothing else is random.
+    groups: shape (m,), where row i of every test matrix is one item, its translations say: which
+        items stand and fall together. Intervals are then those of groups. Without it all rows are
+        independent.
 
     Raises
     ------
     InputError: fewer than two languages, a language in only one of the two, a matrix that is
-        not finite, or different numbers of columns; the message names ``train['deu']``.
+        not finite, or different numbers of columns; the message names ``train['deu']``; or groups
+        that are not one for each row of every test matrix.
 
     References
     ----------
@@ -210,9 +219,10 @@ def language_id(
         expected = f"{x_train.shape[1]} columns, as in train"
         remedy = "take both splits from the same layer"
         refuse("test", expected, f"{x_test.shape[1]} columns", remedy)
+    together = None if groups is None else _check_groups(groups, test, languages)
     predicted = LinearProbe().fit(x_train, y_train).predict(x_test)
     control = LinearProbe().fit(x_train, shuffled_labels(y_train, seed)).predict(x_test)
-    reached = Accuracy.of(predicted == y_test)
+    reached = Accuracy.of(predicted == y_test, together)
     confusion = confusion_counts(
         np.searchsorted(languages, y_test), np.searchsorted(languages, predicted), len(languages)
     )
@@ -223,8 +233,8 @@ def language_id(
         interval=(reached.low, reached.high),
         f1=dict(zip(languages, f1_per_class(confusion).tolist(), strict=True)),
         confusion=confusion,
-        majority=majority_accuracy(y_train, y_test),
-        shuffled=Accuracy.of(control == y_test),
+        majority=majority_accuracy(y_train, y_test, together),
+        shuffled=Accuracy.of(control == y_test, together),
     )
 
 
@@ -239,6 +249,18 @@ def _check_languages(
         got = f"{alone} in only one of the two"
         refuse("test", "the languages of train", got, "give both splits of every language")
     return tuple(sorted(train))
+
+
+def _check_groups(
+    groups: ArrayLike, test: Mapping[str, ArrayLike], languages: tuple[str, ...]
+) -> np.ndarray:
+    """The group of every test row, in the order of the languages."""
+    rows = {language: len(as_array(test[language], "test")) for language in languages}
+    if len(set(rows.values())) > 1:
+        got = ", ".join(f"{n} of {language}" for language, n in rows.items())
+        expected = "as many rows in every language where there are groups"
+        refuse("test", expected, got, "give the same items in every language, or leave groups out")
+    return np.tile(check_labels(groups, "groups", rows[languages[0]]), len(languages))
 
 
 def _stack(

@@ -107,8 +107,9 @@ def _check(first: list[Any], second: list[Any], ratings: ArrayLike) -> np.ndarra
     n = len(first[0])
     for name, layers in (("first", first), ("second", second)):
         for number, layer in enumerate(layers):
-            if len(np.shape(layer)) != 2 or len(layer) != n:
-                expected, got = f"shape ({n}, d), as first[0]", f"shape {np.shape(layer)}"
+            if not is_layer(layer) or len(layer) != n:
+                expected = f"numbers of shape ({n}, d), as first[0]"
+                got = f"shape {np.shape(layer)} of {layer.dtype}"
                 refuse(f"{name}[{number}]", expected, got, "row i of every layer must be pair i")
     rated = as_array(ratings, "ratings")
     if rated.shape != (n,) or rated.dtype.kind not in "fiu" or not np.isfinite(rated).all():

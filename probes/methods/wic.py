@@ -301,9 +301,10 @@ def _layers(layers: Any, name: str) -> list[Any]:
         refuse(name, "at least one layer", "none", "this representation needs these vectors")
     arrays = [layer if is_layer(layer) else as_array(layer, name) for layer in layers]
     for number, array in enumerate(arrays):
-        if len(array.shape) != 2 or min(array.shape) < 1:
-            got = f"an array of shape {array.shape}"
-            refuse(f"{name}[{number}]", "a matrix of shape (n, d)", got, "one row per item")
+        if not is_layer(array) or min(array.shape) < 1:
+            got = f"an array of {array.dtype} of shape {array.shape}"
+            expected = "a matrix of numbers of shape (n, d)"
+            refuse(f"{name}[{number}]", expected, got, "one row per item")
     return arrays
 
 

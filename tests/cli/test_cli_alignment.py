@@ -176,6 +176,14 @@ def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
     assert "Words, Russian → English: after Procrustes best at layer 0" in render_report("run")
 
 
+def test_links_of_a_part_of_the_text_are_refused_by_their_file(tmp_path, capsys):
+    _, _, links = context_stores(tmp_path)
+    write_pharaoh("links.txt", links[links[:, 0] < 30], 30)
+    assert typed("align cx cy --links links.txt --quiet") == 2
+    told = "crosslens: links.txt: expected a line for each of the 40 sentences of cx, got 30; "
+    assert capsys.readouterr().err.startswith(told)
+
+
 def test_sentences_are_aligned_and_their_similarity_is_correlated(sentences, capsys):
     assert typed("align eng fra --quiet --out run") == 0
     lines = [" ".join(line) for line in lines_of(capsys)]
@@ -256,6 +264,8 @@ def test_other_measures_are_columns(sentences, capsys):
         "svcca",
         "mutual_knn",
     }
+    assert typed("compare eng fra --quiet --json --also", "svcca, mutual_knn") == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == scores
     assert typed("compare eng fra --also mutual_knn --quiet") == 0
     told = capsys.readouterr().out
     value = next(

@@ -286,6 +286,14 @@ MISTAKES = {
         "ACTIVATIONS: expected activations of two or more languages, got 1; ",
     ),
     "no study": (["report", "stores"], "folder: expected a run of "),
+    "no folder to report": (
+        ["report", "nowhere"],
+        "nowhere: expected the folder of a finished study, got no such folder; check the path",
+    ),
+    "a file to report": (
+        ["report", "eng.txt"],
+        "eng.txt: expected the folder of a finished study, got a file; check the path",
+    ),
     "no recipe": (
         ["train", "none.toml", "--out", "out"],
         "recipe: expected a TOML file, one of tiny-encoder, emergence, ",

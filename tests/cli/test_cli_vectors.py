@@ -181,6 +181,37 @@ def test_own_dictionary_is_of_mutual_neighbours_the_surest_first():
     assert found.scores == sorted(found.scores, reverse=True)
 
 
+def test_words_that_a_dictionary_cannot_hold_do_not_end_the_run(folder, capsys):
+    for name in ("en.vec", "fr.vec"):
+        lines = (folder / name).read_text().splitlines(keepends=True)
+        for row, word in ((301, "a\tb"), (302, " c")):  # neighbours that no dictionary names
+            lines[row] = f"{word} {lines[row].partition(' ')[2]}"
+        (folder / name).write_text("".join(lines))
+    command = "align eng=en.vec fra=fr.vec --dictionary train.txt --test test.txt --out run"
+    assert typed(command) == 0
+    assert "2 induced pair(s) left out, whose words a line cannot hold" in capsys.readouterr().err
+    assert "a\tb" in read_vec("run/eng.vec") and len(read_dictionary("run/dictionary.tsv")) > 300
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (["--train-fraction", "0.2"], "train_fraction: 0.5 there, 0.2 here"),
+        (["--lowercase"], "lowercase: False there, True here"),
+    ],
+    ids=["another share", "lower case"],
+)
+def test_a_folder_is_not_written_over_with_pairs_read_in_another_way(folder, capsys, change, told):
+    command = "align eng=en.vec fra=fr.vec --dictionary train.txt --quiet --out run"
+    assert typed(command) == 0
+    before = (folder / "run" / "scores.jsonl").read_bytes()
+    capsys.readouterr()
+    assert typed(command, *change) == 2
+    expected = f"crosslens: run: expected the same settings, got other ones ({told}); "
+    assert capsys.readouterr().err.startswith(expected)
+    assert (folder / "run" / "scores.jsonl").read_bytes() == before
+
+
 def test_json_lines_and_a_split_dictionary(folder, capsys):
     assert (
         typed(

@@ -163,6 +163,9 @@ def test_sentences_without_what_is_needed():
     full = transformation("full-reversal")
     assert "the marker 🅁 as token" in refusal(full.undo, [*"abc"], 0, 0)
     assert "undo: expected the marker 🅁 among the tokens, got none" in refusal(full.undo, [], 0, 0)
+    for marker in ("a b", "a\nb", "a\tb"):  # it would be two words, or end its line
+        told = refusal(transformation, f"partial-reversal:{marker}")
+        assert "marker: expected a token without white space" in told and repr(marker) in told
     for name in ("permutation", "limited-permutation", "deterministic-shuffle", "full-reversal"):
         how = transformation(name)
         assert "seed: expected a whole" in refusal(how.derive, Sentence([*"abc"]), -1, 0)

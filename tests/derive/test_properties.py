@@ -1,6 +1,7 @@
 """What is true of every transformation, on sentences of any kind."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -246,11 +247,25 @@ def test_contexts_of_nothing_and_of_markers():
     assert 0.8 < marked < 1
 
 
+def test_a_marker_is_no_neighbour_of_the_first_token():
+    # it stands before both, between them or behind, and parts them in the second case alone
+    kept = neighbours_kept(transformation("no-reversal"), [2] * 3000, 0)
+    assert kept == pytest.approx(2 / 3, abs=0.03)
+
+
 @pytest.mark.parametrize("window", range(2, 13))
 def test_a_local_shuffle_moves_something_with_every_seed(window):
     for seed in range(60):
         order = transformation(f"local-shuffle:{window}").order(window, seed, 0, 0)
         assert sorted(order.tolist()) == [*range(window)] != order.tolist(), (window, seed)
+
+
+def test_a_window_that_no_sentence_fills_costs_nothing():
+    tracemalloc.start()
+    order = transformation("local-shuffle:5000000").order(7, 0, 0, 0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sorted(order.tolist()) == [*range(7)] and most < 1e6
 
 
 def test_shuffles_that_are_rules():

@@ -51,6 +51,8 @@ def test_layers_have_the_numbers_they_are_given_and_ids_pair_rows():
     [
         ([X, X[:3]], {}, "layers"),
         ([], {}, "layers"),
+        (3, {}, r"layers\[0\]"),
+        (None, {}, r"layers\[0\]"),
         ([X[0]], {}, r"layers\[0\]"),
         (["abc"], {}, r"layers\[0\]"),
         ([X[:, :0]], {}, r"layers\[0\]"),

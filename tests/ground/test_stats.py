@@ -314,6 +314,8 @@ def test_spearman_refuses_few_clusters_and_constants():
     x = np.arange(8.0)
     with pytest.raises(InputError, match="clusters: .*got 2"):
         spearman_interval(x, x % 3, np.arange(8) % 2)
+    with pytest.raises(InputError, match="clusters: expected a label for each of 8 pairs, got"):
+        spearman_interval(x, x % 3, np.arange(7))
     with pytest.raises(InputError, match="x, y: expected numbers that"):
         spearman_interval(x, np.ones(8))
 

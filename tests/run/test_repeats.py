@@ -1,6 +1,7 @@
 """Sentences that say the same are on one side of a division: what is judged was not learnt from."""
 
 import json
+import time
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +16,7 @@ from crosslens.run.collapse import is_collapsed
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores
 from crosslens.run.repeats import equal_rows, groups_of, repeats_told, sentence_groups, store_groups
 from crosslens.score import read_scores
+from crosslens.stats import wilson_interval
 
 
 def test_items_are_together_that_are_equal_on_any_side():
@@ -102,6 +104,14 @@ def test_stores_know_their_repeats_by_the_last_layer_that_varies(tmp_path):
     ]
 
 
+def test_many_equal_rows_are_not_compared_in_pairs():
+    rows = np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32)
+    began = time.process_time()
+    assert equal_rows(rows[np.arange(20_000) % 2]).tolist() == [0, 1] * 10_000
+    # pair by pair it takes ten seconds
+    assert time.process_time() - began < 4
+
+
 def test_a_probe_of_stores_is_not_trained_on_what_it_is_tested_on(tmp_path, capsys):
     """Every sentence stands twice and is noise: what is remembered of the copies tells the
     language, what is learnt does not."""
@@ -117,6 +127,10 @@ def test_a_probe_of_stores_is_not_trained_on_what_it_is_tested_on(tmp_path, caps
         for g in (None, store_groups(stores))
     )
     assert leaked.value > 0.7 and plain.low < 0.5 < plain.high
+    # a sentence, its copy and its translation are one unit of the interval
+    assert (plain.n, plain.details["groups"]) == (120, 30)
+    low, high = wilson_interval(plain.n * plain.value, plain.n)
+    assert plain.high - plain.low > 1.15 * (high - low)
     assert main(["probe", *(str(s.folder) for s in stores)]) == 0
     told = capsys.readouterr().out
     assert (

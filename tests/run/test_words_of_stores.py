@@ -18,6 +18,7 @@ from crosslens.run.word_alignment import (
     split_dictionary,
     word_scores,
 )
+from crosslens.stats import cluster_sums, share_interval
 
 COMMON = {"encoder": "made", "seed": 0}
 
@@ -137,6 +138,30 @@ def test_linked_words_are_found_in_both_directions(tmp_path):
     assert all(
         "coverage" not in s.details and s.task == "contextual_word_retrieval" for s in scores
     )
+
+
+def test_intervals_of_words_in_context_are_those_of_sentences(tmp_path):
+    x, y, links = context_stores(tmp_path)
+    index = {name: y.index([name])[name] for name in ("text", "position")}
+    text, rows_x = np.array(index["text"]), np.array(x.layer(0))
+    # the words of every second sentence are found, all of them, and of the others none or few
+    rows_y = rows_x[np.arange(160).reshape(40, 4)[:, ::-1].ravel()]
+    rows_y[text % 2 == 1] = np.random.default_rng(2).normal(size=(80, D))
+    half = word_store(tmp_path / "half", "rus", [rows_y], index, "word")
+    split = make_split(40, 0.5, seed=0)
+    scores = word_scores(x, half, gold_of_links(x, half, links, split), COMMON)
+    held = np.flatnonzero(np.isin(text, split.held_out))
+    pairs = [(i, i + 3 - 2 * (i % 4)) for i in range(80)]
+    result = evaluate_lexicon(rows_x[held], rows_y[held], pairs)
+    for k in (1, 5):
+        score = next(s for s in scores if s.quantity == f"precision_at_{k}")
+        assert (score.condition, score.source, score.n) == ("unaligned", "eng", 80)
+        assert score.details["groups"] == 20  # sentences
+        found = cluster_sums(result.ranks <= k, text[held])
+        assert (score.value, score.low, score.high) == share_interval(*found)
+        # they are twice as wide as those of as many independent words
+        low, high = result.intervals[k]
+        assert score.high - score.low > 1.4 * (high - low)
 
 
 def test_links_of_held_out_sentences_are_not_learnt_from(tmp_path):

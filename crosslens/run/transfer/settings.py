@@ -1,6 +1,7 @@
 """The settings of a run of transfer."""
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 
 from crosslens.errors import check_choice, refuse
@@ -134,6 +135,9 @@ class Transfer:
             if language not in (*self.train, *self.test):
                 expected = "languages that are trained on or tested"
                 refuse("--derived", expected, language, "add it to --test, or leave it out")
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            expected = "cpu, cuda or cuda:NUMBER, where encoders can be trained"
+            refuse("--device", expected, repr(self.device), "choose one of them")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:

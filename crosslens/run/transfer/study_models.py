@@ -112,9 +112,11 @@ def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     taken = {name: one for name, one in recipes.items() if syntax is not None or not _is_text(one)}
     left_out = [name for name in recipes if name not in taken]
     numbers = [
-        int(place.name.partition("-")[2])
+        int(number)
         for name in taken
         for place in (folder / name).glob("seed-*")
+        # a folder that the user has put aside is called otherwise
+        if (number := place.name.partition("-")[2]).isdecimal()
     ]
     seeds = [
         seed

@@ -241,7 +241,7 @@ def _monolingual(
     recipe = monolingual_recipe(next(iter(study.recipes.values())), original)
     folder = place / MONOLINGUAL / f"seed-{seed}"
     recipe = placed(recipe, seed, study.folder / "text")
-    train(recipe, folder, resume=True, device=told.transfer.device.partition(":")[0])
+    train(recipe, folder, resume=True, device=told.transfer.device)
     codes, derived = _codes(study, seed)
     random = told.transfer.unseen == "random"  # rows that transformers' class can be given
     transfer = dataclasses.replace(
@@ -320,6 +320,9 @@ def monolingual_recipe(recipe: TrainRecipe, original: str) -> TrainRecipe:
         sources=sources,
         derived={},
         sharing="",
+        tlm_share=0.0,  # one language has no pairs
+        # the best weights by the copy are those by the only language
+        select=original if recipe.select in recipe.languages else recipe.select,
         vocabulary=dataclasses.replace(recipe.vocabulary, mode="union", copies={}),
         masking=dataclasses.replace(recipe.masking, scope="all", counts=None),
     )

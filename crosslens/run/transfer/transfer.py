@@ -115,7 +115,7 @@ def run_transfer(transfer: Transfer, out: str | Path, shared: SharedData | None 
     from crosslens.models.machine.distributed import join_world
 
     with contextlib.ExitStack() as held:
-        world = held.enter_context(join_world(transfer.device.partition(":")[0]))
+        world = held.enter_context(join_world(transfer.device))
         with world.together():  # the first says what is wrong before it is ended
             shared = shared or SharedData()
             data, tasks, presets, systems = _prepared(transfer, shared)
@@ -253,6 +253,7 @@ def _systems(transfer: Transfer) -> Iterator[System]:
     for path, name in zip(given, encoder_names(given), strict=True):
         folder = resolve_encoder(path, trust_remote_code=transfer.trust_remote_code)
         _check_freeze(transfer.freeze, path, folder)
+        _check_keep(transfer, path, folder)
         mark, readings = encoder_fingerprint(folder), readings_of(transfer, path, folder)
         if (other := marks.setdefault(mark, path)) != path:
             got = f"{other} and {path}, which are one"
@@ -262,6 +263,16 @@ def _systems(transfer: Transfer) -> Iterator[System]:
         for freeze in dict.fromkeys(transfer.freeze):
             for condition in conditions:
                 yield System(name, path, mark, condition, freeze, readings)
+
+
+def _check_keep(transfer: Transfer, path: str, folder: Path) -> None:
+    """Refuse to keep what transformers could not load, before anything is trained."""
+    from crosslens.models.saved.model_files import is_native
+
+    if transfer.keep and is_native(folder):
+        expected, got = "encoders that transformers loads", f"{path}, with modules of our own"
+        remedy = "leave it out, or name a folder of its views, such as RUN/views/eng"
+        refuse("--keep", expected, got, remedy)
 
 
 def _check_freeze(freeze: Sequence[int], path: str, folder: Path) -> None:

@@ -45,6 +45,18 @@ def test_rsa_gives_ties_their_mean_rank():
     assert rsa(corners, other, dissimilarity="cosine") == pytest.approx(expected, abs=1e-12)
 
 
+def test_rsa_takes_dissimilarities_for_equal_that_rounding_alone_sets_apart(rng, turn):
+    other = rng.normal(size=(40, 3))
+    marks = rng.integers(0, 2, size=(40, 6)).astype(float)
+    marks[:, :2] = 0, 1  # no row is the same in all dimensions
+    expected = spearmanr(
+        pdist(marks, "correlation").round(12), pdist(other, "correlation")
+    ).statistic
+    assert rsa(marks, other) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(InputError, match="x: expected dissimilarities that differ, got equal ones"):
+        rsa(turn, other[:6], dissimilarity="cosine")  # rows at right angles
+
+
 def test_rsa_stands_row_scale_and_what_its_dissimilarity_ignores(rng, pair, turn):
     x, y = pair
     sizes, shifts = rng.uniform(0.1, 9, size=(2, 50, 1))

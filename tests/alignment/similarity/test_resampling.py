@@ -137,6 +137,15 @@ def test_true_pairs_have_the_smallest_p_and_unrelated_ones_any(rng):
     assert np.mean(np.array(chance) <= 0.5) == pytest.approx(0.5, abs=0.08)
 
 
+@pytest.mark.parametrize("given", [np.nan, np.inf, None])
+def test_a_measure_without_a_value_has_no_p(rng, given):
+    x = rng.normal(size=(12, 3))
+    with pytest.raises(InputError, match="measure: expected a function that gives a finite number"):
+        permutation_baseline(lambda a, b: given, x, x)
+    with pytest.raises(InputError, match="measure: expected a function that gives a finite number"):
+        permutation_baseline(lambda a, b: 1.0 if (a == b).all() else given, x, x)
+
+
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     with pytest.raises(InputError, match=r"permutations: .*got 0"):

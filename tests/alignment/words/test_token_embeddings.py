@@ -192,6 +192,16 @@ def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_to
     )
 
 
+def test_counts_without_a_sign_sort_as_those_with_one():
+    x, counts = np.eye(40), np.r_[np.arange(40, 10, -1), np.zeros(10, int)]
+    # the most frequent tokens and the rarest are each other's neighbours
+    signed, _ = copy_alignment(x, x[::-1], counts)
+    unsigned, _ = copy_alignment(x, x[::-1], counts.astype(np.uint32))
+    assert signed.by_frequency == unsigned.by_frequency == 0
+
+
 def test_copies_need_a_count_each():
+    with pytest.raises(InputError, match=r"counts: .*got shape \(3,\) of <U1"):
+        copy_alignment(np.eye(3), np.eye(3), ["1", "2", "3"])
     with pytest.raises(InputError, match=r"counts: .*got shape \(2,\)"):
         copy_alignment(np.eye(3), np.eye(3), [1, 2])

@@ -1,6 +1,7 @@
 """Fine-tuning: the loss and gradient of transformers' own heads, windows, batches, freezing, epochs,
 resuming, and what is saved."""
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -223,6 +224,22 @@ def test_an_epoch_has_each_row_once_and_another_order_than_the_next(encoders):
     halves = [EpochBatches(kind, rows, 10, 3, 0, rank=r, size=2)[0] for r in (0, 1)]
     assert sum(len(p["ids"]) for half in halves for p in half.parts) == 10
     assert {half.predicted for half in halves} == {10}
+    assert {half.tokens for half in halves} == {batches[0].tokens}  # of the whole batch
+
+
+def test_it_is_trained_on_the_very_gpu_that_the_encoder_is_on(encoders, tmp_path, monkeypatch):
+    encoder, asked = copy.copy(encoders["bert"]), []
+    encoder.device = torch.device("cuda", 1)
+
+    def join(device):
+        asked.append(device)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crosslens.models.finetuning.finetune.join_world", join)
+    with pytest.raises(KeyboardInterrupt):
+        examples, measures = [texts_of(ENGLISH)], {"dev": lambda predict: 0.0}
+        fine_tune(encoder, Classify(2), examples, FineTuning(), tmp_path / "tuned", measures)
+    assert asked == ["cuda:1"]
 
 
 def test_parts_of_like_length_have_the_loss_of_the_whole_batch(encoders, monkeypatch):

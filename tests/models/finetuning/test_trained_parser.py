@@ -5,14 +5,18 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.front.derived import with_words
+from crosslens.models.finetuning.answer import Answer
+from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.examples import TreeExamples, WordExamples
-from crosslens.models.finetuning.finetune import fine_tune
+from crosslens.models.finetuning.finetune import FineTuned, fine_tune
 from crosslens.models.finetuning.load import load_fine_tuned
+from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.parse import Parse
 from crosslens.models.finetuning.save import save_fine_tuned
 from crosslens.models.finetuning.settings import FineTuning
@@ -71,6 +75,28 @@ def test_what_is_kept_answers_as_before(run):
         made["upos-eng"].predict(words), tagger.tuned.predict(words), strict=True
     ):
         np.testing.assert_array_equal(mine, kept)
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        (Answer(max_length=64), []),
+        (Classify(2, dropout=0.0), ["no", "yes"]),
+        (Parse(4), NAMES),
+        (Tag(3, crf=True), TAGS),
+    ],
+)
+def test_a_head_of_every_kind_is_loaded_again(tmp_path, kind, classes):
+    model = FineTunedModel(load_encoder(DATA / "tiny-encoder"), kind, FineTuning())
+    save_fine_tuned(FineTuned(model, kind, FineTuning(), tmp_path, {}), classes, tmp_path / "kept")
+    place = tmp_path / "kept" / "head.json"
+    place.write_text(place.read_text().replace("0.0", "0"))  # as a user may have given it
+    kept = load_fine_tuned(tmp_path / "kept")
+    assert kept.tuned.kind == kind and kept.classes == (*classes,)
+    assert all(
+        torch.equal(mine, kept.tuned.model.head.state_dict()[name])
+        for name, mine in model.head.state_dict().items()
+    )
 
 
 def test_lines_become_trees_with_the_tags_of_the_tagger(run):

@@ -383,3 +383,15 @@ def test_what_is_no_device_or_way_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(InputError, match=r"--nproc-per-node: .*got 4"):
         distributed._my_gpu()
+
+
+def test_one_process_may_ask_for_a_gpu_by_its_number(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    for name, number in (("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)):
+        with join_world(name) as world:
+            assert world.device == torch.device("cuda", number)
+    for name in ("cuda:2", "cuda:", "cuda:x"):
+        with pytest.raises(InputError, match="device: .* cuda:0 to cuda:1, got"), join_world(name):
+            pass

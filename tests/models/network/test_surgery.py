@@ -3,7 +3,15 @@ model."""
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertModel, DistilBertConfig, DistilBertModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
+)
 
 from crosslens.errors import InputError
 from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
@@ -137,6 +145,15 @@ def test_freezing_the_lower_layers(kind, n):
     for name, parameter in model.named_parameters():
         assert parameter.requires_grad or torch.equal(before[name], parameter), name
     assert any(not torch.equal(before[name], p) for name, p in model.named_parameters())
+
+
+def test_a_map_from_narrow_embeddings_to_the_layers_is_frozen_with_them():
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12}
+    model = ElectraModel(
+        ElectraConfig(vocab_size=30, embedding_size=4, num_hidden_layers=2, **sizes)
+    )
+    assert freeze_layers(model, 0) == 2 * 16
+    assert not any(p.requires_grad for p in model.embeddings_project.parameters())
 
 
 def test_freezing_refuses_what_it_does_not_know():

@@ -233,6 +233,18 @@ def test_the_continuous_text_is_xlms(rows, length):
     assert all(batch.lengths.tolist() == [length] * rows for batch in served(stream))
 
 
+@pytest.mark.parametrize("languages", [1, 2])
+@pytest.mark.parametrize("length", range(2, 9))
+def test_no_batch_of_continuous_text_has_nothing_to_predict(languages, length):
+    """A row alone is filled up in front with as many end signs as it has tokens, but for one."""
+    texts = [text([[*range(10, 22)]]), text([[*range(30, 42)]], "fra", 1)][:languages]
+    stream = ContinuousStream("x", texts, length, 1)
+    batches = served(stream)
+    assert all((batch.ids > SEP).any() for batch in batches)
+    words = sorted(t for batch in batches for t in batch.ids.ravel().tolist() if t != SEP)
+    assert words == sorted(t for one in texts for t in one.file.ids.tolist())
+
+
 def test_mixed_continuous_rows_are_those_of_each_language():
     texts = two_languages()
     alone = [ContinuousStream("x", mine, 12, 5) for mine in (texts[1:], texts[:1])]

@@ -317,6 +317,10 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
             ("sharing: expected an output bias for each language where ids are separate"),
         ),
         (
+            {"vocabulary.mode": "separate", "sharing": "sep=token,bias", "encoder.tied": False},
+            ("sharing: expected an output softmax for each language where ids are separate"),
+        ),
+        (
             {"sharing": "sep-1-3", "tlm_share": 0.1},
             (r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\)"),
         ),

@@ -318,6 +318,15 @@ def test_a_dictionary_whose_columns_are_exchanged_is_refused(tmp_path):
     cl.transplant(TINY, FRENCH, tmp_path / "fra", language="fra", **told)
 
 
+def test_a_weight_below_0_is_refused_with_its_file_and_pair(tmp_path):
+    path = tmp_path / "en-fr.txt"
+    path.write_text("dog\tchien\t2\ncat\tchat\t-1\n", encoding="utf-8")
+    told = {"by": "translation", "size": 300, "dictionary": path, "language": "fra"}
+    with pytest.raises(InputError, match=r"en-fr.txt: expected scores above 0, .*-1 of 'cat chat'"):
+        cl.transplant(TINY, ["le chien et le chat"] * 50, tmp_path / "out", **told)
+    assert not (tmp_path / "out").exists()
+
+
 def test_weights_that_a_folder_lacks_are_refused(tmp_path):
     """transformers would sample a whole layer, and say so in passing."""
     AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "half")

@@ -10,7 +10,7 @@ from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS, identify_languages
 from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
 from crosslens.probes.methods.splits import stratified_parts
-from crosslens.stats import wilson_interval
+from crosslens.stats import cluster_sums, share_interval, wilson_interval
 
 LANGUAGES = ("swa", "deu", "eng")  # not in sorted order
 
@@ -49,6 +49,32 @@ def test_every_number_follows_from_the_probes_answers():
     assert (result.shuffled.low, result.shuffled.high) == wilson_interval(
         float((control == true).sum()), 75
     )
+
+
+def test_translations_of_a_sentence_are_one_unit_of_the_intervals():
+    train, test = vectors(1), vectors(2, sizes=(40, 40, 40), apart=5)
+    for name, rows in test.items():
+        rows[:12] = 5 * vectors(3, sizes=(12, 12, 12), apart=0)[name]  # nobody can tell these
+    alone = language_id(train, test)
+    names = [str(i) for i in range(40)]
+    result = language_id(train, test, groups=names)
+    answers = np.concatenate(
+        [np.repeat(true, 40) == probe_answers(train, test[true]) for true in ("deu", "eng", "swa")]
+    )
+    found = cluster_sums(answers, np.tile(names, 3))
+    assert (result.accuracy, *result.interval) == share_interval(*found)
+    assert result.accuracy == alone.accuracy and result.interval != alone.interval
+    assert np.array_equal(result.confusion, alone.confusion)
+    with pytest.raises(InputError, match="groups: expected 40 labels, one per row"):
+        language_id(train, test, groups=names[:-1])
+    with pytest.raises(InputError, match="test: expected as many rows in every language"):
+        language_id(train, vectors(2), groups=names)
+
+
+def probe_answers(train, rows):
+    """What the probe says of some vectors."""
+    labels = np.repeat([*train], [len(some) for some in train.values()])
+    return LinearProbe().fit(np.concatenate([*train.values()]), labels).predict(rows)
 
 
 def test_languages_that_differ_are_told_apart_and_shuffled_labels_are_not():

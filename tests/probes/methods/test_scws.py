@@ -126,6 +126,8 @@ def test_refusals():
         scws(first, second[:2], ratings)
     with pytest.raises(InputError, match=r"second\[1\]: .*got shape \(59"):
         scws(first, [second[0], second[1][1:], second[2]], ratings)
+    with pytest.raises(InputError, match=r"first\[0\]: .*got shape \(60, 6\) of object"):
+        scws(first.astype(object), second, ratings)
     with pytest.raises(InputError, match=r"layer 0: .*got shapes \(60"):
         scws(first, second[:, :, 1:], ratings)
     for bad in (ratings[1:], np.where(np.arange(60) == 3, np.nan, ratings), ratings.astype(str)):

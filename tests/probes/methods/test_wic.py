@@ -218,6 +218,8 @@ def test_refusals():
         wic(changed(first=dev.first[:, 1:]), "product")
     with pytest.raises(InputError, match=r"parts\['dev'\].first\[0\]: .*got an array of"):
         wic(changed(first=dev.first[None]), "product")
+    with pytest.raises(InputError, match=r"parts\['dev'\].first\[0\]: .*got an array of <U32"):
+        wic(changed(first=dev.first.astype(str)), "product")
     with pytest.raises(InputError, match=r"parts\['dev'\].same: .*got an array of"):
         wic(changed(same=dev.same[1:]))
     with pytest.raises(InputError, match=r"parts\['dev'\].same: .*got values of <U1"):

@@ -19,9 +19,10 @@ from crosslens.errors import InputError, OutputError
 from crosslens.front.calls import train
 from crosslens.front.study_transferred import study_transfer
 from crosslens.models.saved.derived_languages import derived_languages
-from crosslens.models.training.settings import resolve
+from crosslens.models.training.settings import recipe_settings, resolve
 from crosslens.outcomes import read_outcomes, sums_by_group
 from crosslens.readers.published import claims
+from crosslens.recipes.controlled import controlled_study
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import (
     StudyTransferFolder,
@@ -572,6 +573,32 @@ def test_the_original_alone_shares_nothing(study):
     recipe = study_models(study).recipes[NAMES[0]]
     alone = resolve(monolingual_recipe(dataclasses.replace(recipe, sharing="sep=emb"), "eng"))
     assert alone.languages == ("eng",) and not alone.derived and alone.steps == recipe.steps
+
+
+def test_a_training_that_was_put_aside_is_no_seed(tmp_path):
+    ((name, condition),) = controlled_study("eng-inversion", {}).conditions.items()
+    for place in ("seed-0", "seed-0-old", "seed-"):
+        (tmp_path / name / place / "model").mkdir(parents=True)
+        (tmp_path / name / place / "model" / "config.json").write_text("{}")
+    told = {"name": "eng-inversion", "paper": "deshpande", "published": {}}
+    settings = {"conditions": {name: {"recipe": recipe_settings(condition.recipe)}}}
+    whole = {"kind": "controlled", "settings": settings, "study": told}
+    (tmp_path / "config.json").write_text(json.dumps(whole))
+    assert study_models(tmp_path).seeds == [0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"select": "eng-x"}, ("eng", 0)),
+        ({"select": "best"}, ("best", 0)),
+        ({"tlm_share": 0.5}, ("last", 0)),
+    ],
+)
+def test_what_is_of_the_copy_or_of_both_is_no_setting_of_the_original_alone(settings, kept):
+    for condition in controlled_study("deshpande-pairs", settings).conditions.values():
+        alone = resolve(monolingual_recipe(condition.recipe, "eng"))
+        assert (alone.select, alone.tlm_share) == kept
 
 
 def test_a_run_is_asked_again_from_its_folder(finished, tmp_path):

@@ -84,6 +84,19 @@ def settings(data, **changes):
     return Transfer(**{**told, **changes})
 
 
+def test_a_gpu_is_asked_for_by_its_number(data, tmp_path, monkeypatch):
+    asked = []
+
+    def join(device):
+        asked.append(device)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crosslens.models.machine.distributed.join_world", join)
+    with pytest.raises(KeyboardInterrupt):
+        run_transfer(settings(data, device="cuda:1"), tmp_path / "run")
+    assert asked == ["cuda:1"]
+
+
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
@@ -441,6 +454,8 @@ def test_a_limit_holds_for_each_split(data):
         ({"peak_rate": -1.0}, "peak_rate: expected"),
         ({"freeze": [9]}, "--freeze: expected numbers of layers"),
         ({"encoders": ["/no/such/folder"]}, "encoder"),
+        ({"device": "auto"}, "--device: expected cpu, cuda or cuda:NUMBER"),
+        ({"device": "mps"}, "--device: expected cpu, cuda or cuda:NUMBER"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path, changes, match):

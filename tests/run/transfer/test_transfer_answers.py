@@ -7,6 +7,7 @@ import pytest
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
+from crosslens.models.finetuning.load import load_fine_tuned
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
@@ -138,6 +139,8 @@ def test_the_kept_encoder_is_transformers_own(finished):
     (folder, *_) = sorted((finished / "encoders").iterdir())
     model = AutoModelForQuestionAnswering.from_pretrained(folder)
     assert model.qa_outputs.weight.abs().sum() > 0
+    head = load_fine_tuned(folder).tuned.model.head
+    assert bool((head.classifier.weight == model.qa_outputs.weight).all())
 
 
 def test_the_command_prints_tables_and_writes_a_page(data, tmp_path, capsys, monkeypatch):

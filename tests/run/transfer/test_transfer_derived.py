@@ -249,6 +249,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, models, tmp_path, 
         ("inversion", {"crf": True}, "--crf: expected languages whose words keep their order"),
         ("none", {"unseen": "nothing"}, "--unseen: expected one of unknown, random"),
         ("none", {"unseen": "random", "keep": True}, "--keep: expected no --keep with random"),
+        ("inversion", {"keep": True}, "--keep: expected encoders that transformers loads, got .*views/eng"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_before_anything_is_written(
