@@ -54,9 +54,8 @@ def align_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--most",
         type=int,
-        default=200_000,
         metavar="N",
-        help="for vectors: words read (default: %(default)s, as MUSE)",
+        help="for vectors: words read (default: 200000, as MUSE)",
     )
     add(
         "--links",
@@ -103,7 +102,7 @@ def align(arguments: argparse.Namespace) -> None:
     word types or of words in context; or of static vectors once they are in one space."""
     vectors = all(LANGUAGE.fullmatch(s) and not Path(s).exists() for s in arguments.stores)
     expected = "with LANGUAGE=FILE of word vectors only"
-    for name in ("links", "fit") if vectors else ("start", "method"):
+    for name in ("links", "fit") if vectors else ("start", "method", "most"):
         if getattr(arguments, name) is not None:
             of = "words" if name == "links" else "sentences"
             told = f"--{name} {f'with activations of {of} only' if vectors else expected}"
@@ -111,7 +110,9 @@ def align(arguments: argparse.Namespace) -> None:
             refuse("arguments", told, got, "see crosslens align --help")
     shared = {name: getattr(arguments, name) for name in _TO_ALIGN}
     if vectors:
-        begun = {name: getattr(arguments, name) for name in ("start", "method", "most")}
+        begun = {name: getattr(arguments, name) for name in ("start", "method")}
+        if arguments.most is not None:
+            begun["most"] = arguments.most
         by = arguments.by or "csls"
         files = by_language(arguments.stores, "ACTIVATIONS")
         scores = cl.align_vectors(files, by=by, **begun, **shared)

@@ -70,6 +70,8 @@ def train(arguments: argparse.Namespace) -> None:
         refuse("RECIPE", expected, "none", "name one")
     settings = _settings(texts)
     if arguments.dry_run:
+        if arguments.seeds is not None and arguments.seeds < 1:
+            refuse("--seeds", "1 or more", str(arguments.seeds), "3 is usual")
         _print_estimates(recipe, settings)
         return
     run = cl.train(
@@ -176,9 +178,12 @@ def _settings(texts: Sequence[str]) -> dict[str, Any]:
 def _setting(text: str) -> tuple[str, Any]:
     """key=value with the value in TOML's words; a bare word is a string."""
     name, equals, value = text.partition("=")
-    if not equals:
+    if not (name and equals):
         refuse(
-            "settings", "key=value, such as steps=2000", repr(text), "put = between name and value"
+            "settings",
+            "key=value, such as steps=2000",
+            repr(text),
+            "put = between a name and its value",
         )
     try:
         return name, tomllib.loads(f"value = {value}")["value"]

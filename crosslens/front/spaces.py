@@ -90,6 +90,9 @@ def align(
     _check_languages(sides)
     files = {"dictionary": dictionary, "test": test, "links": links}
     _check_files(files, first.unit)
+    if lowercase and dictionary is None:
+        expected = "only with a dictionary of word types, which is read in lower case"
+        refuse("lowercase", expected, f"{first.unit} vectors without one", "leave it out")
     learnt = None if fit is None else _to_fit_on(fit, sides, train_fraction)
     by = by or ("csls" if first.unit in _NEEDED else "cosine")
     common, settings = _common(sides, seed), {"by": by, "train_fraction": train_fraction}

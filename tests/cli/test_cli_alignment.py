@@ -93,6 +93,9 @@ def test_the_rotation_of_another_corpus_and_the_same_again(sentences, tmp_path, 
     assert max(s.value for s in after if s.details.get("part")) < 0.5  # it is no use here
     assert typed("align eng=a.vec fra=b.vec --fit other-eng other-fra --quiet") == 2
     assert "--fit with activations of sentences only" in capsys.readouterr().err
+    assert typed("align eng fra --lowercase --quiet") == 2
+    told = "lowercase: expected only with a dictionary of word types, which is read in lower case"
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["train", "test"])

@@ -314,6 +314,14 @@ MISTAKES = {
         ["train", "recipe.toml", "steps", "--out", "out"],
         "settings: expected key=value, such as steps=2000, got 'steps'; ",
     ),
+    "value without a setting": (
+        ["train", "recipe.toml", "=3", "--out", "out"],
+        "settings: expected key=value, such as steps=2000, got '=3'; ",
+    ),
+    "dry run without a seed": (
+        ["train", "deshpande-pairs", "--seeds", "0", "--dry-run"],
+        "--seeds: expected 1 or more, got 0; ",
+    ),
 }
 
 

@@ -447,12 +447,11 @@ def test_the_choices_of_the_command_line_are_those_of_the_functions():
     assert arguments_of_align.BY == get_args(By)
 
 
-def test_stores_take_no_method(folder, capsys):
-    assert typed("align here there --method refine --quiet") == 2
-    assert (
-        "arguments: expected --method with LANGUAGE=FILE of word vectors only, "
-        in capsys.readouterr().err
-    )
+@pytest.mark.parametrize("option", ["--method refine", "--most 9"])
+def test_stores_take_no_option_of_vectors(folder, capsys, option):
+    assert typed(f"align here there {option} --quiet") == 2
+    told = f"arguments: expected {option.split()[0]} with LANGUAGE=FILE of word vectors only, "
+    assert told in capsys.readouterr().err
 
 
 def test_names_of_the_python_call_are_checked():
