@@ -1,8 +1,9 @@
-"""The conditions of Deshpande et al. 2022: which texts and ids each has, in which order, and beside
+"""The conditions of studies: which texts and ids each has, in which order, and beside
 which number of the paper it stands."""
 
 import pytest
 
+from crosslens.models.network.sharing import SYSTEMS
 from crosslens.readers.published import published
 from crosslens.recipes.controlled import controlled_study
 
@@ -42,3 +43,24 @@ def test_only_the_same_half_of_a_text_is_read_line_by_line():
     study = controlled_study("deshpande-corpora", {"data": "x", "other": "y"})
     sources = {name: len(one.recipe.sources) for name, one in study.conditions.items()}
     assert sources == {"parallel": 1, "same": 2, "different": 2}
+
+
+def test_random_replacements_come_from_where_each_system_of_conneau_has_its_ids():
+    copy = controlled_study("conneau-sharing", {"data": "x"})
+    scopes = {name: one.recipe.masking.scope for name, one in copy.conditions.items()}
+    own = {"sep-emb", "sep-emb-1-3", "sep-emb-1-6", "monolingual"}
+    assert scopes == {name: "language" if name in own else "all" for name in scopes}
+    pair = controlled_study("conneau-sharing", {"data": "x", "pair": "fra:y"})
+    for name, one in pair.conditions.items():
+        assert one.recipe.masking.scope == SYSTEMS[name].scope
+    assert len({one.recipe.masking.scope for one in pair.conditions.values()}) == 2
+
+
+def test_words_in_common_are_ordered_by_how_many_there_are():
+    asked = {"data": "x", "pair": "fra:y", "dictionary": "z"}
+    study = controlled_study("conneau-anchors", asked)
+    assert study.order == [["extra"], ["default", "default-anchors"], ["none"]]
+    assert (study.control, [*study.conditions]) == (
+        "default",
+        ["none", "default-anchors", "default", "extra"],
+    )
