@@ -9,6 +9,7 @@ from crosslens.cli.arguments import (
     by_language,
     encoders_by_language,
     layer_numbers,
+    names_in,
     whole_number,
 )
 from crosslens.cli.output import is_first_process
@@ -118,7 +119,7 @@ def extract(arguments: argparse.Namespace) -> None:
         texts,
         arguments.out,
         layers=layer_numbers(arguments.layers),
-        outputs=[name.strip() for name in arguments.outputs.split(",")],
+        outputs=names_in(arguments.outputs),
         long_input=arguments.long,
         **{name: getattr(arguments, name) for name in _HANDED_ON},
     )

@@ -1,4 +1,5 @@
-"""The numbers that the four papers print, to stand beside one's own.
+"""The numbers that the four papers print, to stand beside one's own, and what a paper claims of the
+conditions of a study.
 
 ``crosslens/data/published/PAPER.tsv`` has them as printed, in per cent where the paper has per cent.
 """

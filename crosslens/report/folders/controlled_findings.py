@@ -71,14 +71,16 @@ def _by_sentences(
     found = {_SENTENCES: seeds_contrast(*sides)}
     before = {name: _hits(study, name, "random_encoder") for name in weights}
     if study.compares_gains and all(len(before[name][0]) == len(after[name][0]) for name in after):
-        owed: dict[str, float] = {}  # what conditions have in common before they are trained
+        # a gain is less what the untrained encoder finds; conditions that have the same untrained
+        # encoder share one weight of it, which is 0 where it drops out
+        untrained: dict[str, float] = {}
         for name, weight in weights.items():
-            same = (one for one in owed if all(map(np.array_equal, before[one], before[name])))
+            same = (one for one in untrained if all(map(np.array_equal, before[one], before[name])))
             first = next(same, name)
-            owed[first] = owed.get(first, 0.0) - weight
+            untrained[first] = untrained.get(first, 0.0) - weight
         for side, name in zip(sides, weights, strict=True):
-            if owed.get(name):
-                side.append((owed[name], *before[name]))
+            if untrained.get(name):
+                side.append((untrained[name], *before[name]))
         found[_GAIN] = seeds_contrast(*sides)
     return found
 
@@ -149,8 +151,9 @@ class Findings:
 
     Attributes
     ----------
-    rows: each condition against all that the paper puts below it, next to it or further down, with
-        the differences by each measure and their verdicts, below a head; empty where the paper has no order.
+    rows: each claim of the paper (a condition above each that the paper puts below it, next to it or
+        further down; what extra anchors bring) with the differences by each measure and their
+        verdicts, below a head; empty where the paper claims nothing.
     compared: how many comparisons that is. control: whether what is not found says anything.
     judged: why there is no verdict. Each is a sentence, or "".
     """
