@@ -11,7 +11,7 @@ line prints it as one line and exits with status 2.
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import NoReturn
 
 __all__ = [
@@ -112,7 +112,7 @@ def check_choice(
     ...
     crosslens.errors.InputError: mode: expected one of joint, union, got 'Joint'; choose one of these
     """
-    if value not in tuple(known):
+    if not isinstance(value, Hashable) or value not in tuple(known):  # an array has no one answer
         expected = ", ".join(str(one) for one in known if one is not None)
         refuse(name, f"one of {expected}", quote(value), remedy)
 

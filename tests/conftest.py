@@ -13,8 +13,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # would wait for the disk for a good part of their time. Tests of when it is called replace it.
 os.fsync = lambda file: None
 
+# Before calls are checked: while a module that is checked is imported, whatever it imports is
+# compiled anew, which takes longer than these do with what is kept compiled.
 import pytest  # noqa: E402
+import sklearn.linear_model  # noqa: E402, F401
+import torch  # noqa: E402, F401
+from checked_calls import check_calls  # noqa: E402
+from transformers import AutoModelForMaskedLM, AutoTokenizer  # noqa: E402, F401
 
+check_calls()
 ROOT = Path(__file__).parents[1]
 
 

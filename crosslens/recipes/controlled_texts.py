@@ -182,7 +182,7 @@ def _corpora_texts(
     found = {
         "first": [lines[i] for i in half.tolist()],
         "second": [lines[i] for i in rest.tolist()],
-        "other": [line for line in dict.fromkeys(other) if line and line not in here],
+        "other": [line for line in dict.fromkeys(other) if line not in here],
     }
     vocabulary = next(iter(study.conditions.values())).recipe.vocabulary
     tokenizer = train_tokenizer({"eng": found["first"]}, vocabulary, 0)

@@ -128,6 +128,12 @@ BAD_CALLS = {
 }
 
 
+@pytest.mark.parametrize("given", ["Joint", ["joint"], np.array(["joint", "union"])])
+def test_what_is_none_of_the_choices_is_refused_whatever_its_type(given):
+    with pytest.raises(InputError, match="mode: expected one of joint, union, got"):
+        errors.check_choice(given, "mode", ("joint", "union"))
+
+
 @pytest.mark.parametrize("call", BAD_CALLS.values(), ids=BAD_CALLS.keys())
 def test_every_refusal_reads_the_same_way(call, tmp_path):
     with pytest.raises(CrosslensError) as refused:

@@ -1107,6 +1107,7 @@ def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
         ("conneau-anchors", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
         ("conneau-anchors", {"pair": "en:x"}, "pair: expected LANGUAGE:FILE, another one"),
         ("conneau-anchors", {"pair": "eng-x:x"}, "pair: expected LANGUAGE:FILE, another one"),
+        ("conneau-anchors", {"pair": "paraphrase:x"}, "pair: expected .*, not called eng-x or p"),
         ("conneau-anchors", {"pair": "../x:y"}, "pair: expected a name of letters"),
         ("conneau-anchors", {"pair": None}, "dictionary: expected none without pair"),
         ("conneau-anchors", {"pair": "nld:short"}, "pair: expected 700 lines, as data has, got 9"),

@@ -64,3 +64,18 @@ def test_words_in_common_are_ordered_by_how_many_there_are():
         "default",
         ["none", "default-anchors", "default", "extra"],
     )
+
+
+def test_an_order_with_the_ids_of_english_is_another_language_than_with_ids_of_its_own():
+    study = controlled_study("eng-inversion,translit+inversion", {"data": "x"})
+    modes = {name: one.recipe.vocabulary.mode for name, one in study.conditions.items()}
+    assert modes == {"inversion": "union", "transliteration-inversion": "disjoint"}
+
+
+def test_the_control_of_similarity_is_a_model_of_two_languages():
+    for given, control in (
+        ({"paraphrase": "y"}, "bilingual-paraphrase"),
+        ({"pair": "fra:z"}, "bilingual-fra"),
+        ({"paraphrase": "y", "pair": "fra:z"}, "bilingual-paraphrase"),
+    ):
+        assert controlled_study("conneau-cka", {"data": "x", **given}).control == control
