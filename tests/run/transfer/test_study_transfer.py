@@ -575,6 +575,69 @@ def test_the_original_alone_shares_nothing(study):
     assert alone.languages == ("eng",) and not alone.derived and alone.steps == recipe.steps
 
 
+def test_of_a_setting_of_two_languages_the_original_alone_has_none(study):
+    recipe = study_models(study).recipes[NAMES[0]]
+    masking = dataclasses.replace(recipe.masking, counts="joint", scope="original")
+    both = dataclasses.replace(recipe, sharing="sep=emb", masking=masking)
+    alone = monolingual_recipe(both, "eng")
+    assert (alone.sharing, alone.masking.counts, alone.masking.scope) == ("", None, "all")
+
+
+def test_random_weights_are_fine_tuned_for_one_seed_of_each_condition(finished):
+    for name in NAMES:
+        for seed, there in ((0, True), (1, False)):
+            path = finished / "transfers" / name / f"seed-{seed}" / "scores.jsonl"
+            conditions = {score.condition for score in read_scores(path)}
+            assert ("random_encoder" in conditions) == there
+
+
+def test_random_rows_are_asked_of_a_folder_of_their_own(study, data, finished):
+    with pytest.raises(OutputError, match="unseen"):
+        study_transfer(study, "ner", data, finished, monolingual=True, unseen="random", **TINY)
+
+
+def less_of(task, values):
+    """Zero-shot less in-language of (condition, seed)."""
+    return [
+        Score(quantity="span_f1_difference", value=value, n=9, encoder=name, task=task, seed=seed,
+              condition="zero_shot_less_in_language", source="eng", target="eng-x")
+        for (name, seed), value in values.items()
+    ]  # fmt: skip
+
+
+def test_correlations_are_of_one_task_and_of_what_was_counted(finished, tmp_path):
+    rng = np.random.default_rng(0)
+    recipe = next(iter(study_models(finished_study(finished)).recipes.values()))
+    points = [(name, seed) for name in "abcdef" for seed in (0, 1)]
+    own = [
+        Score(quantity="token_alignment", value=float(rng.uniform()), n=9, encoder=name, seed=seed,
+              condition="unaligned")
+        for name, seed in [*points, ("a", 7)]
+    ]  # fmt: skip
+    study = StudyModels(tmp_path, {}, {"a": recipe}, [], [0, 1], own)
+    aligned = study.measured["token_alignment"]
+    assert ("a", 7) not in aligned and len(aligned) == 18
+    assert aligned["a", None] == pytest.approx((own[0].value + own[1].value) / 2)
+    values = dict(zip(points, rng.uniform(-1, 0, 12).tolist(), strict=True))
+    means = {(name, None): values[name, 0] for name in "abcdef"}
+    others = {key: -value for key, value in (values | means).items()}
+    values["f", 1] = float("nan")
+    found = list(
+        run_module._correlations(study, less_of("ner", values | means) + less_of("upos", others))
+    )
+    by = {(s.task, s.evidence.over, s.quantity): s for s in found}
+    assert len(by) == len(found) == 8
+    # those of a condition are repetitions: over trainings there is no interval
+    over = [by["ner", "trainings", kind] for kind in ("spearman", "pearson")]
+    assert [(s.n, s.low, s.high, "p" in s.details) for s in over] == [(11, None, None, False)] * 2
+    xy = [(aligned[key], value) for key, value in values.items() if key != ("f", 1)]
+    assert over[0].value == pytest.approx(spearmanr(*zip(*xy, strict=True)).statistic)
+    assert over[1].value == pytest.approx(pearsonr(*zip(*xy, strict=True)).statistic)
+    for kind in ("spearman", "pearson"):
+        one, other = (by[task, "conditions", kind] for task in ("ner", "upos"))
+        assert one.n == other.n == 6 and one.value == pytest.approx(-other.value)
+
+
 def test_a_training_that_was_put_aside_is_no_seed(tmp_path):
     ((name, condition),) = controlled_study("eng-inversion", {}).conditions.items()
     for place in ("seed-0", "seed-0-old", "seed-"):
@@ -703,3 +766,26 @@ def test_what_may_be_the_most_frequent_label_is_not_above_it():
     common = [(name, "majority", None, 0.45) for name in "ab"]
     run = told_of("deshpande", *sides, *common)
     assert not run.learnt("ner", "a") and run.learnt("ner", "b")
+
+
+def test_where_zero_shot_may_be_the_most_frequent_label_a_note_says_so():
+    rows = [("a", None, None, 0.5, 0.4, 0.6), ("b", None, None, 0.5, 0.46, 0.6)]
+    rows += [(name, "in_language", None, 0.9, 0.8, 1.0) for name in "ab"]
+    rows += [(name, "majority", None, 0.45) for name in "ab"]
+    run = told_of("deshpande", *rows)
+    (note,) = [note for note in run.notes("ner") if "most frequent label" in note]
+    assert note.startswith("Zero-shot, a is not clearly above")
+    assert any("of an earlier version" in note for note in run.notes("ner"))
+    over = {"over_seeds": {"seeds": [0, 1], "values": [0.4, 0.6]}}
+    with_seeds = [dataclasses.replace(score, details=over) for score in run.scores]
+    run = dataclasses.replace(run, scores=with_seeds)
+    assert not any("of an earlier version" in note for note in run.notes("ner"))
+
+
+@pytest.mark.parametrize(("n", "told"), [(7, "-0.50"), (8, "-0.50 [-0.80, 0.10]")])
+def test_a_correlation_has_an_interval_from_eight_conditions_on(n, told):
+    run = told_of("deshpande", ("a", None, None, 0.5))
+    found = Score(quantity="spearman", value=-0.5, low=-0.8, high=0.1, n=n, task="ner", source="eng",
+                  target="eng-x", condition="token_alignment", details={"over": "conditions"})  # fmt: skip
+    (sentence,) = dataclasses.replace(run, scores=[found]).with_alignment("ner")
+    assert sentence.endswith(f"by Spearman's {told}.")
