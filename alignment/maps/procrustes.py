@@ -303,8 +303,10 @@ class Procrustes(CentredMap):
 
     def _check_shrinkage(self, n: int) -> None:
         given = self.shrinkage
-        named = given is None or isinstance(given, str) and given == "auto"
-        fits = named or (is_number(given) and 0 <= float(given) < np.inf)
+        if given is None or isinstance(given, str):
+            fits = given in (None, "auto")
+        else:
+            fits = is_number(given) and 0 <= float(given) < np.inf
         if not fits:
             expected = 'None, "auto" or a finite number, 0 or above'
             refuse("shrinkage", expected, quote(given), "0 is plain Procrustes; more is stricter")

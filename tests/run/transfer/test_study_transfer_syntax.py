@@ -222,6 +222,8 @@ def swapped(text):
     ("part", "how", "told"),
     [
         ("test", lambda text: text.replace("sun", "cow"), "test of task upos: item "),
+        ("test", lambda text: text.replace("ADJ", "DET", 1), "test of task upos: item 1 "),
+        ("dev", lambda text: text.replace("ADJ", "DET", 1), "dev of task upos: item 1 "),
         ("train", swapped, "train of task upos: item "),
         ("test", lambda text: text.partition("\n\n")[0] + "\n\n", "1 items, where there are 16"),
         ("dev", None, "train of task upos: 22 items, where there are 24"),
@@ -240,9 +242,12 @@ def test_data_that_are_not_the_original_s_in_another_order_are_refused(
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("syntax", ["eng", "fra", ""])
-def test_no_other_language_is_taken_for_it(place, tmp_path, syntax):
-    with pytest.raises(InputError, match="--syntax: expected a language"):
+@pytest.mark.parametrize(
+    ("syntax", "told"),
+    [("eng", "whose data are"), ("en", "whose data are"), ("fra", "with data"), ("", "with data")],
+)
+def test_no_other_language_is_taken_for_it(place, tmp_path, syntax, told):
+    with pytest.raises(InputError, match=f"--syntax: expected a language {told}"):
         study_transfer(place / "run", "upos", place / "data", tmp_path / "x", syntax=syntax, **TINY)
 
 
@@ -265,13 +270,15 @@ def test_names_may_be_torn_apart_and_heads_are_compared(place, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(place / "data", data)
     (data / "ner").mkdir()
-    sentence = "cat{0}\tB-PER\nsees\tI-PER\ndog\tO\n"
+    sentence = "cat{0}\tB-PER\nsees\tI-PER\ndog\tO\nmat\tO\nsun\tO\nsea\tO\n"
     for part, n in (("train", 12), ("dev", 4), ("test", 8)):
         lines = [sentence.format(f"{part}{i}") for i in range(n)]
         file = write(data / "ner" / f"en_ewt-ud-{part}.iob2", lines)
-        derive_files("local-shuffle:3", data / "ner", iob2={"eng": str(file)})
+        derive_files("permutation", data / "ner", iob2={"eng": str(file)})
+    torn = (data / "ner" / "eng-permutation_ewt-ud-train.iob2").read_text()
+    assert torn.count("B-PER") > 12
     told = {"apart": True, "limit": None, "seed": 0}
-    check_reordered(["ner"], DataFolder(str(data)), "eng", "eng-localshuffle3", **told)
+    check_reordered(["ner"], DataFolder(str(data)), "eng", "eng-permutation", **told)
     check_reordered(["parsing"], DataFolder(str(data)), "eng", "eng-inversion", **told)
     file = data / "ud" / "eng-inversion_ewt-ud-test.conllu"
     rows = file.read_text().replace("\t7\tdet\t", "\t6\tdet\t", 1)

@@ -522,7 +522,7 @@ def trainings(*curves, updates=900):
 def test_a_training_that_still_rises_at_its_end_is_named():
     rising = shortfall(trainings([0.3, 0.5, 0.8], [0.4, 0.4, 0.5]))
     assert rising.startswith("on dev accuracy still rose by 20.0 points in the last of 3 epochs")
-    for settled in ([0.4, 0.75, 0.79], [0.4, 0.8, 0.7], [0.5], [float("nan")]):
+    for settled in ([0.4, 0.75, 0.79], [0.4, 0.8, 0.7], [0.8, 0.3, 0.7], [0.5], [float("nan")]):
         assert shortfall(trainings(settled)) == ""
     (empty,) = trainings([float("nan")])  # no gold and no predicted span on dev
     told = {**empty.details, "most_frequent": None, "epochs": {"1": {"dev": None}}}
