@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError, cut, quote, refuse
-from crosslens.files import parse_json, read_json, write_json
+from crosslens.files import lock_file, parse_json, read_json, write_json
 
 __all__ = ["NEVER", "absolute", "asked_of", "keep_asked", "read_asked"]
 
@@ -76,20 +76,21 @@ def keep_asked(
     >>> read_asked(folder, "derive")[0]
     {'by': 'inversion', 'text': ['eng=a.txt', 'fra=b.txt']}
     """
-    path, last = Path(out) / "config.json", dict(asked)
-    if path.exists():
-        there = read_json(path, Any)
-        if not isinstance(there, dict) or there.get("kind") != kind:
-            return
-        before = there.get("asked")
-        if isinstance(before, dict) and _but(before, files) == _but(asked, files):
-            joined = {name: _joined(before.get(name), asked.get(name)) for name in files}
-            languages = [[one.partition("=")[0] for one in given] for given in joined.values()]
-            if all(len(set(named)) == len(named) for named in languages):
-                last |= {name: given for name, given in joined.items() if given}
-        if last == before:
-            return
-    write_json(path, {"kind": kind, "settings": {}, "asked": last})
+    with lock_file(Path(out) / ".alone", str(out), wait=True):  # other calls may do the same now
+        path, last = Path(out) / "config.json", dict(asked)
+        if path.exists():
+            there = read_json(path, Any)
+            if not isinstance(there, dict) or there.get("kind") != kind:
+                return
+            before = there.get("asked")
+            if isinstance(before, dict) and _but(before, files) == _but(asked, files):
+                joined = {name: _joined(before.get(name), asked.get(name)) for name in files}
+                languages = [[one.partition("=")[0] for one in given] for given in joined.values()]
+                if all(len(set(named)) == len(named) for named in languages):
+                    last |= {name: given for name, given in joined.items() if given}
+            if last == before:
+                return
+        write_json(path, {"kind": kind, "settings": {}, "asked": last})
 
 
 def _but(asked: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
         refuse("--config", expected, f"{quote(str(path))}, which is none", "check the path")
     if file.suffix == ".toml":
         try:
-            return tomllib.loads(file.read_text(encoding="utf-8")), file.parent
+            return tomllib.loads(file.read_text(encoding="utf-8-sig")), file.parent
         except (OSError, ValueError, RecursionError) as error:
             remedy = "repair the file"
             refuse(str(file), "a TOML file", f"something else ({cut(str(error), 200)})", remedy)

@@ -593,6 +593,10 @@ def _locked(path: Path, where: str, how: int) -> Iterator[None]:
                     refuse(where, "a folder that nobody else works in", got, remedy, OutputError)
                 if error.errno not in _NO_LOCKS:
                     raise
-            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            try:
+                same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                same = False
+            if same:
                 yield
                 return  # else another process has just removed the file that this one has opened

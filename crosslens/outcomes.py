@@ -174,7 +174,7 @@ class Outcomes:
         )
 
     def to_pandas(self) -> Any:
-        """A pandas data frame with a row per item: item, item_id, group, outcome, gold, predicted.
+        """A pandas data frame with a row per item: item, item_id, group, outcome, gold, predicted, of.
 
         Raises
         ------

@@ -280,7 +280,8 @@ def pearson_interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]
     >>> round(r, 3), round(low, 3), round(high, 3)
     (0.8, -0.28, 0.986)
     """
-    x, y = _check_pairs(x, y)
+    # squares of very large or small numbers would be infinite or 0
+    x, y = (np.ldexp(v, -int(np.frexp(np.abs(v).max())[1])) for v in _check_pairs(x, y))
     r = max(-1.0, min(1.0, float(np.corrcoef(x, y)[0, 1])))  # rounding may go one bit beyond
     if abs(r) == 1:
         return r, r, r

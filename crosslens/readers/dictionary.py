@@ -115,7 +115,7 @@ def read_dictionary(path: str | Path, *, lower: bool = False) -> Dictionary:
     pairs: dict[tuple[str, str], float | None] = {}
     lines = 0
     for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
+        if line.strip() or "\t" in line.strip("\t "):  # a no-break space may be a word
             source, target, score = _columns(line, f"{path}:{number}")
             lines += 1
             if lines > 1 and (score is None) != (next(iter(pairs.values())) is None):
@@ -189,7 +189,9 @@ def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
             + ("" if dictionary.scores is None else f"\t{float(dictionary.scores[row])!r}")
             + "\n"
         )
-    write_file(path, "".join(lines))
+    text = "".join(lines)
+    # what a word at the very beginning of a file begins with would be taken for a byte-order mark
+    write_file(path, "\ufeff" * text.startswith("\ufeff") + text)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

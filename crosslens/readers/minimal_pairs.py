@@ -156,7 +156,13 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
 def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
     """The pairs of a ``generated.tab``: rows of one construction and sentence, the right form
     first; cells may be quoted as in CSV."""
-    rows = list(csv.reader(lines[1:], delimiter="\t"))
+    reader, begins, rows = csv.reader(lines[1:], delimiter="\t"), 2, []
+    try:
+        for row in reader:
+            rows.append(row)
+            begins = reader.line_num + 2
+    except csv.Error as error:  # a quotation mark that is not closed, say
+        refuse(f"{path}:{begins}", "cells as CSV has them", str(error), "repair the line")
     pairs = []
     for number in range(0, len(rows), 2):
         where = f"{path}:{number + 2}"

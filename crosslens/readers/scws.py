@@ -12,7 +12,6 @@ Source: Huang, Socher, Manning & Ng 2012, Improving word representations via glo
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +28,6 @@ __all__ = ["Scws", "ScwsItem", "read_scws"]
 
 Span = tuple[int, int]
 
-_MARKED = re.compile("<b>(.*?)</b>")
 _COLUMNS = 18
 
 
@@ -170,12 +168,12 @@ def _rating(cell: str, where: str) -> float:
 
 def _locate(context: str, side: int) -> tuple[str, Span]:
     """The context without its markers, and the span of the word that they mark."""
-    found = _MARKED.findall(context)
     starts, ends = context.count("<b>"), context.count("</b>")
-    if len(found) != 1 or starts != 1 or ends != 1:
+    before, _, rest = context.partition("<b>")
+    marked, closed, after = rest.partition("</b>")
+    if starts != 1 or ends != 1 or not closed:
         raise ValueError(f"context {side} has {starts} <b> and {ends} </b>")
-    word = found[0].strip()
+    word = marked.strip()
     if not word:
         raise ValueError(f"context {side} has nothing between <b> and </b>")
-    before, _, after = context.partition(f"<b>{found[0]}</b>")
     return before + word + after, (len(before), len(before) + len(word))

@@ -248,6 +248,8 @@ class _Reader:
         itself."""
         if b"\r" in part:
             part = part.replace(b"\r\n", b"\n")
+        if part.startswith(codecs.BOM_UTF8):
+            part = codecs.BOM_UTF8 + part  # Arrow leaves out one, and here it is part of a word
         if part[: part.find(b"\n")].endswith(b" "):
             part = part.replace(b" \n", b"\n")  # fastText and word2vec end their lines with a space
         count = part.count(b"\n") + (not part.endswith(b"\n"))

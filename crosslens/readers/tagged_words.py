@@ -71,7 +71,7 @@ def _sentences(
     comments: dict[str, str] = {}
     rows: list[Row] = []
     for number, line in enumerate([*lines, ""], 1):
-        if line.startswith("# ") and not rows and "\t" not in line:
+        if not rows and _is_comment(line):
             if comment := _COMMENT.fullmatch(line):
                 comments[comment[1]] = comment[2]
         elif not line.strip() or line.startswith(_DOCUMENT):
@@ -85,6 +85,14 @@ def _sentences(
         if everywhere:
             some = [(number, _PREFIX.sub("", form, 1), tag) for number, form, tag in some]
         yield comments, some
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line at the beginning of a sentence is a comment; "# O" is the word # with its
+    tag."""
+    if not line.startswith("# ") or "\t" in line:
+        return False
+    return " =" in line or not _TAG.fullmatch(line.split()[-1])
 
 
 def _begun(

@@ -78,7 +78,7 @@ def word_labels(
         relation without its subtype (nsubj of nsubj:pass), which Wu & Dredze 2019 predict; or
         "feature:NAME", the value of one feature: "feature:Number".
     none: a label for words for which the file gives none ("_", or not this feature); without it
-        they are left out and counted.
+        they are left out and counted. A lemma "_" is one where the form is "_", too.
 
     Raises
     ------
@@ -122,8 +122,14 @@ def _values(columns: Mapping[str, Sequence[Any]], what: str) -> list[str | None]
         return [dict(_pair(pair) for pair in cell.split("|")).get(feature) for cell in cells]
     if what == "coarse_deprel":
         cells = [cell.split(":")[0] for cell in cells]
-    if what in ("form", "lemma"):  # the sign "_" is a word, too
+    if what == "form":  # the sign "_" is a word, too
         return list(cells)
+    if what == "lemma" and "form" in columns:  # and its own lemma
+        _check_length(columns, "form", len(cells))
+        return [
+            None if cell in (_EMPTY, "") and cell != form else cell
+            for cell, form in zip(cells, columns["form"], strict=True)
+        ]
     return [None if cell in (_EMPTY, "") else cell for cell in cells]
 
 
@@ -289,8 +295,12 @@ def conllu_text(corpus: Corpus) -> str:
             columns[column][number] if column in columns else nothing
             for column in ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
         )
+        first = behind = 0
         for word, cells in enumerate(zip(*rows, strict=True)):
-            first, behind = spans.index(spans[word]), word + spans[word:].count(spans[word])
+            if word == behind:  # a token begins
+                first, behind = word, word + 1
+                while behind < n and spans[behind] == spans[first]:
+                    behind += 1
             glued = behind < n and spans[behind][0] == spans[word][1]
             space = "SpaceAfter=No" if glued else _EMPTY
             if behind - first > 1:

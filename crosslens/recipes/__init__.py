@@ -121,7 +121,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
             f"did you mean {close[0]}?" if close else "check the spelling",
         )
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except RecursionError:
         refuse(name, "a TOML file", "brackets nested too deeply", "repair the file")
     # TOMLDecodeError is a ValueError; so is what a number of 5,000 digits raises

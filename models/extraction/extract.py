@@ -105,8 +105,8 @@ def extract(
 
     Raises
     ------
-    InputError: a sentence has no token but special ones, settings do not go together, a number does
-        not fit the dtype, the activations do not fit into memory, or the encoder has to be told a
+    InputError: no sentence, or one that has no token but special ones, settings do not go together,
+        a number does not fit the dtype, the activations do not fit into memory, or the encoder has to be told a
         language and does not have the text's.
     OutputError: the folder has activations with other settings, finished or half written; somebody
         else writes there; or there is no room.
@@ -179,9 +179,11 @@ def store_settings(
 
     Raises
     ------
-    InputError: a setting does not exist, or they do not go together.
+    InputError: no sentence; a setting does not exist, or they do not go together.
     """
     check_choice(dtype, "dtype", DTYPES)
+    if not len(corpus):
+        refuse(corpus.name, "at least one sentence", "none", "give a text")
     if (reading.unit == "pair") != (second is not None):
         expected = "the second sentences, for pairs and only for them"
         refuse("second", expected, "none" if second is None else "one", 'set unit="pair"')

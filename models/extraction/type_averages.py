@@ -12,15 +12,16 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from crosslens.activation_place import refuse_damaged
 from crosslens.activations_writer import ActivationsWriter
 from crosslens.checks import need_memory
 from crosslens.corpus import Corpus
@@ -129,6 +130,8 @@ def average_types(
     with world.together():
         done = world.first and not writer.left
     if world.agreed(float(done)):  # a run that was stopped at the very end
+        if world.first:
+            _remove_sums(writer)
         return
     types = {word: row for row, word in enumerate(writer.index(["word"])["word"])}
     counts = torch.tensor(writer.index(["count"])["count"])
@@ -165,7 +168,21 @@ def average_types(
                         for name, sum_ in totals.items()
                     },
                 )
-            sums.remove_all()
+            _remove_sums(writer)
+
+
+def _remove_sums(writer: ActivationsWriter) -> None:
+    for path in [] if writer.scratch is None else writer.scratch.glob("sums-*"):
+        path.unlink()
+
+
+@contextlib.contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """Refuse a file of sums that is not whole, as a failing machine may leave it."""
+    try:
+        yield
+    except SafetensorError:
+        refuse_damaged(path.parent, path.name)
 
 
 def _mean(sums: Tensor, counts: Tensor) -> Tensor:
@@ -195,7 +212,8 @@ class _Sums:
             "raise min_count, or choose fewer layers",
         )
         if self._path is not None and self._path.exists():
-            self.sums = load_tensors(self._path)
+            with _undamaged(self._path):
+                self.sums = load_tensors(self._path)
         else:
             self.sums = {
                 name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays
@@ -237,7 +255,7 @@ class _Sums:
         """Blocks that are in the sums of some process, this one's or one of an earlier run."""
         done: set[int] = set(self.sums["done"].nonzero().flatten().tolist())
         for path in self._files():
-            with safe_open(path, "numpy") as file:
+            with _undamaged(path), safe_open(path, "numpy") as file:
                 done.update(np.flatnonzero(file.get_tensor("done")).tolist())
         return done
 
@@ -247,14 +265,10 @@ class _Sums:
             return {name: self.sums[name] for name in self._arrays}
         totals = {name: torch.zeros_like(self.sums[name]) for name in self._arrays}
         for path in self._files():
-            with safe_open(path, "numpy") as file:
+            with _undamaged(path), safe_open(path, "numpy") as file:
                 for name, total in totals.items():
                     total += torch.from_numpy(file.get_tensor(name))
         return totals
-
-    def remove_all(self) -> None:
-        for path in [] if self._folder is None else self._folder.glob("sums-*"):
-            path.unlink()
 
 
 def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> None:

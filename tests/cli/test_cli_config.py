@@ -2,12 +2,13 @@
 wins."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ground_tools import GRAMMAR
 from typed import typed
 
-from crosslens.asked import asked_of, keep_asked
+from crosslens.asked import asked_of, keep_asked, read_asked
 from crosslens.cli.main import main
 from crosslens.files import claim_folder, read_json
 from crosslens.recipes import load_recipe
@@ -336,6 +337,33 @@ def test_runs_keep_what_they_were_asked(place):
     (place / "act" / "config.json").write_text('{"model_type": "bert"}')
     keep_asked(place / "act", "extract", {"encoder": ["e"], "text": ["eng=a"]}, ["text"])
     assert (place / "act" / "config.json").read_text() == '{"model_type": "bert"}'
+
+
+@pytest.mark.parametrize("name", ["options.toml", "options.json"])
+def test_a_file_of_options_may_begin_with_a_byte_order_mark(tmp_path, name):
+    text = 'by = "inversion"\n' if name.endswith(".toml") else '{"by": "inversion"}'
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read_asked(tmp_path / name)[0] == {"by": "inversion"}
+
+
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
+    for encoding in ("utf-8", "utf-8-sig"):
+        text = "name = 'r'\nsteps = 2\n[[sources]]\nname = 's'\ntexts = {eng = 'eng.txt'}\n"
+        (tmp_path / f"{encoding}.toml").write_text(text, encoding=encoding)
+    one, other = (load_recipe(str(tmp_path / f"{e}.toml")) for e in ("utf-8", "utf-8-sig"))
+    assert one == other
+
+
+def test_calls_that_write_into_one_folder_at_once_are_all_kept(tmp_path):
+    texts = [f"{letter}={letter}.txt" for letter in "abcdefgh"]
+
+    def keep(text):
+        keep_asked(tmp_path, "extract", {"encoder": ["e"], "text": [text]}, ["text"])
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert list(pool.map(keep, texts)) == [None] * len(texts)
+    assert sorted(read_asked(tmp_path, "extract")[0]["text"]) == texts
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 def test_a_language_is_derived_from_a_file_of_options(place, capsys):

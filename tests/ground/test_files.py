@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -340,6 +341,23 @@ def test_a_lock_file_that_is_removed_by_its_holder_is_made_again(tmp_path, monke
     monkeypatch.setattr(files.fcntl, "flock", flock)
     with lock_file(path, "store"):
         assert path.exists() and len(calls) == 2
+
+
+def test_a_lock_file_that_others_remove_at_any_moment_is_made_again(tmp_path, monkeypatch):
+    """Before it is looked at again, two others have made it anew and removed it."""
+    path, exists, stat = tmp_path / ".store.lock", Path.exists, Path.stat
+    calls = []
+
+    def gone(self, **given):
+        if self == path and not calls:
+            calls.append(path)
+            path.unlink()
+        return stat(self, **given)
+
+    monkeypatch.setattr(Path, "exists", lambda self: True if self == path else exists(self))
+    monkeypatch.setattr(Path, "stat", gone)
+    with lock_file(path, "store"):
+        assert calls and os.path.exists(path)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])

@@ -162,6 +162,12 @@ def test_pearson_is_scipy_s(n, mix):
     )
 
 
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_pearson_does_not_mind_very_large_and_very_small_numbers(scale):
+    x, y = np.random.default_rng(0).normal(size=(2, 9))
+    assert pearson_interval(scale * x, y) == pytest.approx(pearson_interval(x, y), abs=1e-12)
+
+
 def test_pearson_of_a_line_is_one_and_its_interval_a_point():
     x = np.array([1.0, 2.0, 4.0, 8.0])
     assert pearson_interval(x, x) == pytest.approx((1, 1, 1), abs=1e-7)

@@ -66,7 +66,8 @@ def test_scores_are_read_and_the_first_of_a_pair_counts(read):
 @pytest.mark.parametrize("scores", [None, [0.1, 1 / 3, -2.0]])
 def test_what_is_written_is_read_again(tmp_path, scores):
     path = tmp_path / "induced.tsv"
-    dictionary = Dictionary([("a b", "c"), ("d\u00a0", "é"), ("3", "3")], scores)
+    pairs = [("\ufeffa b", "c"), ("d\u00a0", "é"), ("\u00a0", "\u3000")]
+    dictionary = Dictionary(pairs, scores)
     write_dictionary(path, dictionary)
     assert read_dictionary(path) == dictionary
     packed = tmp_path / "induced.tsv.gz"

@@ -145,6 +145,16 @@ def test_other_refusals(file, tmp_path):
         read_minimal_pairs(file(f"{HEADER}\nnew\tx\ta b\ta c\t\n"))
     with pytest.raises(InputError, match=r"pairs\.tsv: .*got none but NPI"):
         read_minimal_pairs(file(f"{HEADER}\nsimple_npi_anim\tx\ta b\ta c\t\n"))
+    header = (
+        "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq "
+        "len_context len_prefix sent"
+    )
+    row = "p 1 1 sing is correct t x 0 . 1 1 1".replace(" ", "\t") + "\tit is <eos>\n"
+    open_quote = row.replace("is", '"is', 1) + row * 4000  # more than a cell of CSV may hold
+    with pytest.raises(
+        InputError, match=r"pairs\.tsv:3: expected cells as CSV has them, got field"
+    ):
+        read_minimal_pairs(file(header.replace(" ", "\t") + "\n" + row + open_quote))
     with pytest.raises(InputError, match=r"a\.jsonl:1: .*got something else"):
         read_minimal_pairs(file("{", "a.jsonl"))
     with pytest.raises(InputError, match=r"a\.jsonl:1: .*got the keys bad"):

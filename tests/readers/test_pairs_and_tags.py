@@ -47,6 +47,16 @@ def test_other_layouts(tmp_path, text):
     assert corpus.annotations["ner"] == [["B-PER", "O"], ["B-LOC"]]
 
 
+def test_a_sentence_may_begin_with_a_number_sign(tmp_path):
+    text = "# text = 1 O\n1 O\nO O\n\n# O\n1 O\nParis B-LOC\n\n# NN B-NP O\n# newdoc\nAda B-PER\n"
+    with pytest.raises(InputError, match=r"x:10: expected a tag"):
+        read_tagged_words(put(tmp_path, "x", text), "eng")
+    text = text.replace("# newdoc\n", "")
+    corpus = read_tagged_words(put(tmp_path, "x", text), "eng")
+    assert corpus.sentences == ["1 O", "# 1 Paris", "# Ada"]
+    assert corpus.annotations["ner"] == [["O", "O"], ["O", "O", "B-LOC"], ["O", "B-PER"]]
+
+
 def test_names_that_begin_with_i_are_those_of_conll_2003(tmp_path):
     text = "Ada I-PER\nBea B-PER\nLove I-PER\nParis I-LOC\nis O\n\nBea I-PER\n"
     corpus = read_tagged_words(put(tmp_path, "x", text), "eng")

@@ -104,6 +104,12 @@ def test_items_without_one_marked_word_are_left_out_and_named(write, context, re
     )
 
 
+def test_many_open_marks_are_told_at_once(write, capsys):
+    """Looking for the end of each would take minutes."""
+    assert len(read_scws(write(line("1", first="<b>" * 100_000), line("2")))) == 1
+    assert "line 1: context 1 has 100000 <b> and 0 </b>" in capsys.readouterr().err
+
+
 def test_bad_lines_are_refused(write):
     assert "ratings.txt:2: expected 18 tab-separated columns, got 17; " in refusal(
         read_scws, write(line(), line("2").rpartition("\t")[0])

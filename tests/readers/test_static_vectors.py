@@ -116,6 +116,7 @@ def test_where_blocks_end_changes_nothing(vectors, tmp_path, monkeypatch, block)
         ("a 1 2\r\nb 3 4 \r\n", ["a", "b"]),
         ("\ufeff2 2\na 1 2\nb 3 4\n", ["a", "b"]),
         ("\ufeffa 1 2\nb 3 4\n", ["a", "b"]),
+        ("2 2\n\ufeffa 1 2\na 3 4\n", ["\ufeffa", "a"]),  # no mark, but part of a word
         ("66 1 2\n7 3 4\n", ["66", "7"]),  # numbers are words
         ("2 2\n66 1 2\n-0.5 3 4\n", ["66", "-0.5"]),
         (". . . 1 2\nat a@b.c 3 4\n", [". . .", "at a@b.c"]),  # GloVe 840B

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from ground_tools import GRAMMAR
 
+from crosslens.corpus import Corpus
 from crosslens.errors import InputError
-from crosslens.readers.treebank import trees, word_labels
+from crosslens.readers.treebank import conllu_text, trees, word_labels
 from crosslens.readers.words import read_conllu
 from crosslens.trees import check_heads, tree_depths, tree_distances
 
@@ -86,6 +87,29 @@ def test_labels_are_those_of_the_file(columns, what, rows, labels):
     assert found.rows.tolist() == [*rows]
     assert found.labels.tolist() == labels
     assert (found.without_label, found.without_vector) == (7 - len(labels), 0)
+
+
+def test_a_sentence_of_many_words_is_written_and_read_again(tmp_path):
+    """Looking for the token of each word among all of them would take a minute."""
+    spans, forms = [], []
+    for start in range(0, 30_000, 6):  # "du ab." and so on: de + le, ab, "."
+        spans += [(start, start + 2), (start, start + 2), (start + 3, start + 5)]
+        spans += [(start + 5, start + 6)]
+        forms += ["de", "le", "ab", "."]
+    columns = {"form": [forms]}
+    corpus = Corpus("fra", ["du ab." * 5000], ["a"], "toy", words=[spans], annotations=columns)
+    (tmp_path / "long.conllu").write_text(conllu_text(corpus), encoding="utf-8")
+    again = read_conllu(tmp_path / "long.conllu", "fra")
+    assert again.words == [spans] and again.annotations["form"] == [forms]
+    assert (tmp_path / "long.conllu").read_text().count("SpaceAfter=No") == 2 * 5000 - 1
+
+
+def test_words_without_a_lemma_are_left_out_and_counted(columns):
+    columns["lemma"][1] = columns["lemma"][4] = "_"
+    found = word_labels(columns, "lemma")
+    assert found.labels.tolist() == ["do", "run", ",", "_", "go"] and found.without_label == 2
+    del columns["form"]
+    assert word_labels(columns, "lemma").labels.tolist() == ["do", "run", ",", "go"]
 
 
 def test_words_without_a_label_may_be_a_class(columns):

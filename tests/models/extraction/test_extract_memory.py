@@ -111,6 +111,13 @@ def test_what_is_no_list_of_sentences_is_refused(given, language, argument):
         as_corpus(given, language)
 
 
+@pytest.mark.parametrize("unit", ["sentence", "type"])
+def test_a_text_without_sentences_is_refused_by_its_name(encoder, tmp_path, unit):
+    with pytest.raises(InputError, match="^text: expected at least one sentence, got none; give"):
+        extract(encoder, [], tmp_path / "store", unit=unit)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_blank_sentence_is_refused_by_its_place(encoder):
     with pytest.raises(InputError, match="^text:2: expected a sentence"):
         extract(encoder, ["a", " "])

@@ -9,7 +9,7 @@ from toy_models import HARD, KINDS
 from transformers import AutoModel
 
 from crosslens.corpus import Corpus
-from crosslens.errors import InputError, OutputError
+from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.models.extraction import encode, type_averages
 from crosslens.models.extraction import extract as module
 from crosslens.models.extraction.extract import extract
@@ -182,7 +182,7 @@ def test_rare_types_are_left_out_and_counted(originals, tmp_path):
         extract(encoder, text(), tmp_path / "none", unit="type", min_count=10**6)
 
 
-@pytest.mark.parametrize("place", ["encoding", "writing", "finishing"])
+@pytest.mark.parametrize("place", ["encoding", "writing", "removing", "finishing"])
 def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkeypatch, place):
     encoder = load_encoder(str(originals["bert"]))
     small_blocks(monkeypatch)
@@ -207,6 +207,8 @@ def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkey
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         if place == "writing":
             patched.setattr(module.ActivationsWriter, "write", stopped)
+        if place == "removing":
+            patched.setattr(type_averages.Path, "unlink", stopped)
         if place == "finishing":
             patched.setattr(module.ActivationsWriter, "finish", stopped)
         extract(encoder, text(), tmp_path / "store", unit="type")
@@ -216,6 +218,27 @@ def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkey
     # no block is encoded twice but the one that was cut off
     assert len(set(encoded)) == before + len(encoded[before:]) - (before == 2)
     assert files(tmp_path / "store") == files(tmp_path / "undisturbed") and store.n > 20
+
+
+def test_sums_that_are_damaged_are_refused_and_begun_anew_when_asked(
+    originals, tmp_path, monkeypatch
+):
+    encoder = load_encoder(str(originals["bert"]))
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module.ActivationsWriter, "write", stopped)
+        extract(encoder, text(), tmp_path / "store", unit="type")
+    (sums,) = (tmp_path / "store.partial").glob("sums-*")
+    sums.rename(sums.with_name(sums.name.replace("-0.", "-1.")))  # of another process
+    for path in (sums.with_name(sums.name.replace("-0.", "-1.")), sums):
+        path.write_bytes(b"\0" * 1000)
+        with pytest.raises(StoreError, match=rf"got damaged ones \(no whole {path.name}\)"):
+            extract(encoder, text(), tmp_path / "store", unit="type")
+    store = extract(encoder, text(), tmp_path / "store", unit="type", restart=True)
+    assert store.n > 20 and not list((tmp_path / "store").glob("sums-*"))
 
 
 def test_sums_that_could_overflow_are_refused(originals, tmp_path, monkeypatch):
