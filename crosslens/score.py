@@ -289,7 +289,8 @@ def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Sco
     return [
         score
         for score in scores
-        if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))
+        # of another run "seeds" may be what a dictionary begins with
+        if not isinstance(settings.get("seeds"), int) or score.seed in (None, settings.get("seed"))
     ]
 
 

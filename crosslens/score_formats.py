@@ -8,12 +8,12 @@ __all__ = ["format_ends", "format_percent", "format_value", "format_with_ends"]
 
 
 def format_value(value: float, places: int) -> str:
-    """A value as a table has it: "-" where it is NaN.
+    """A value as a table has it: "-" where it is NaN; what rounds to zero has no sign.
 
-    >>> format_value(0.456, 1), format_value(math.nan, 1)
-    ('0.5', '-')
+    >>> format_value(0.456, 1), format_value(math.nan, 1), format_value(-0.0001, 3)
+    ('0.5', '-', '0.000')
     """
-    return "-" if math.isnan(value) else f"{value:.{places}f}"
+    return "-" if math.isnan(value) else f"{value:z.{places}f}"
 
 
 def format_percent(value: float) -> str:
@@ -36,7 +36,7 @@ def format_ends(score: Score, places: int = 1, scale: float = 100) -> str:
     if score.low is None or score.high is None or math.isnan(score.low):
         return "-"
     join = "-" if score.low >= 0 else " to "
-    return f"{scale * score.low:.{places}f}{join}{scale * score.high:.{places}f}"
+    return f"{scale * score.low:z.{places}f}{join}{scale * score.high:z.{places}f}"
 
 
 def format_with_ends(score: Score | None, places: int = 1, scale: float = 100) -> str:
@@ -51,4 +51,4 @@ def format_with_ends(score: Score | None, places: int = 1, scale: float = 100) -
     value = format_value(scale * score.value, places)
     if score.low is None or score.high is None or math.isnan(score.low):
         return value
-    return f"{value} [{scale * score.low:.{places}f}, {scale * score.high:.{places}f}]"
+    return f"{value} [{scale * score.low:z.{places}f}, {scale * score.high:z.{places}f}]"

@@ -27,6 +27,7 @@ _KINDS = {
     "iob2": "words with BIO tags, which follow",
     "questions": "questions as SQuAD 1.1 has them; the places of answers follow",
 }
+_OF_ORDERS = {"order_parts": "NV", "order_model": "log-linear", "order_choice": "sampled"}
 _NOT_KEPT = ("verb", "out", "save_order", "json", "quiet", "config")  # of one call alone
 
 
@@ -99,19 +100,19 @@ def _order_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--order-parts",
         choices=("NV", "N", "V"),
-        default="NV",
+        default=_OF_ORDERS["order_parts"],
         help="whose words are put in order: nouns', verbs' or both (default: %(default)s)",
     )
     add(
         "--order-model",
         choices=("log-linear", "relation-weights"),
-        default="log-linear",
+        default=_OF_ORDERS["order_model"],
         help="of Wang & Eisner 2016, or of Hahn et al. 2020 (default: %(default)s)",
     )
     add(
         "--order-choice",
         choices=("sampled", "best"),
-        default="sampled",
+        default=_OF_ORDERS["order_choice"],
         help="an order drawn by its probability, or the most probable one (default: %(default)s)",
     )
 
@@ -122,6 +123,10 @@ def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
         if arguments.save_order is not None:
             got = "--save-order without it"
             refuse("arguments", "--order-of, whose order is saved", got, "name a treebank")
+        for name, default in _OF_ORDERS.items():
+            if getattr(arguments, name) != default:
+                got = f"--{name.replace('_', '-')} without it"
+                refuse("arguments", "--order-of, which it is about", got, "name a treebank")
         if arguments.by is None:
             refuse("arguments", "--by or --order-of", "neither", "add --by inversion")
         return arguments.by, None

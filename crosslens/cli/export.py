@@ -12,8 +12,8 @@ __all__ = ["cite", "cite_arguments", "export", "export_arguments", "report", "re
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens report`` takes."""
     several = (
-        "folder of a run; two or more runs of crosslens probe or of crosslens transfer are compared, "
-        "and encoders that crosslens transplant has made"
+        "folder of a run; two or more runs of probe, of transfer, of study-transfer, controlled "
+        "studies or MonoTrans are compared, and encoders that crosslens transplant has made"
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
     told = "the page, FILE.html (default: report.html in the folder of the one run)"

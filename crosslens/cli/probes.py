@@ -27,6 +27,7 @@ _OF_BATTERIES = (
     "numbers",
     "treebank",
     "mdl",
+    "probe",
     "pll",
     "random_control",
     "limit",

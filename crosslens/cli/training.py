@@ -70,6 +70,11 @@ def train(arguments: argparse.Namespace) -> None:
         refuse("RECIPE", expected, "none", "name one")
     settings = _settings(texts)
     if arguments.dry_run:
+        from crosslens.recipes import study_settings
+
+        if arguments.seeds is not None and study_settings(recipe) is None:
+            expected = "a controlled study by name"
+            refuse("seeds", expected, recipe, "train with seed=0, seed=1, …")
         if arguments.seeds is not None and arguments.seeds < 1:
             refuse("--seeds", "1 or more", str(arguments.seeds), "3 is usual")
         _print_estimates(recipe, settings)

@@ -195,7 +195,8 @@ class Run:
 
     @property
     def kind(self) -> str:
-        """What made it: "study", "probe", "train", "align", "compare" or "emergence"."""
+        """What made it: "study", "align", "compare", "probe", "transfer", "train", "emergence",
+        "controlled", "monotrans", "clwe", …"""
         return str(self.config.get("kind", "study"))
 
     @property

@@ -58,7 +58,7 @@ def align(
         rotation is fitted on all of them and all of x and y are judged by (Conneau et al. 2020, §
         5.1.3). Sentences of theirs that x or y have too are left out.
     train_fraction: share of the sentences, of the dictionary or of the linked sentences that the
-        rotation is fitted on. Not with ``fit``.
+        rotation is fitted on. Not with ``fit`` or ``test``.
     seed: of the split.
     out: a folder to keep the run in, as ``crosslens align --out`` does: ``Run(out)`` opens it.
 
@@ -90,6 +90,9 @@ def align(
     _check_languages(sides)
     files = {"dictionary": dictionary, "test": test, "links": links}
     _check_files(files, first.unit)
+    if test is not None and train_fraction != 0.5:
+        told = "leave one of them out"
+        refuse("train_fraction", "none with test", str(train_fraction), told)
     if lowercase and dictionary is None:
         expected = "only with a dictionary of word types, which is read in lower case"
         refuse("lowercase", expected, f"{first.unit} vectors without one", "leave it out")

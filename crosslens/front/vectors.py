@@ -88,6 +88,9 @@ def align_vectors(
         check_name(language, "files")
     check_choice(by, "by", typing.get_args(By))
     check_fraction(train_fraction, "train_fraction")
+    if test is not None and train_fraction != 0.5:
+        remedy = "leave one of them out"
+        refuse("train_fraction", "none with test", str(train_fraction), remedy)
     begin = start or "dictionary"
     method = method or ("self-learning" if start else "procrustes")
     _check_start(begin, method, dictionary)

@@ -245,10 +245,10 @@ def _cell(score: Score | None) -> _Cell:
     factor, places = (100, 1) if _in_per_cent(score.quantity) else (1, 3)
     if math.isnan(score.value):
         return "–", ""
-    value = f"{factor * score.value:.{places}f}"
+    value = f"{factor * score.value:z.{places}f}"
     if score.low is None or score.high is None:
         return value, ""
-    return value, f"[{factor * score.low:.{places}f}, {factor * score.high:.{places}f}]"
+    return value, f"[{factor * score.low:z.{places}f}, {factor * score.high:z.{places}f}]"
 
 
 def _in_per_cent(quantity: str) -> bool:

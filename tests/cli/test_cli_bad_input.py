@@ -322,6 +322,10 @@ MISTAKES = {
         ["train", "deshpande-pairs", "--seeds", "0", "--dry-run"],
         "--seeds: expected 1 or more, got 0; ",
     ),
+    "dry run with seeds of one training": (
+        ["train", "emergence", "--seeds", "2", "--dry-run"],
+        "seeds: expected a controlled study by name, got emergence; ",
+    ),
 }
 
 

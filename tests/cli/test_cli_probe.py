@@ -74,6 +74,12 @@ def test_a_task_of_one_s_own_is_told_in_a_table_and_again_at_once(place, capsys)
     assert {row["task"] for row in rows} == {"language_id"}
 
 
+def test_a_kind_of_probe_is_none_for_activations(capsys):
+    assert probe("eng", "fra", "--probe", "mlp") == 2
+    told = capsys.readouterr().err
+    assert "--encoder: expected an encoder for --probe, got none" in told
+
+
 def test_stores_are_probed_as_before(place, capsys):
     assert (
         typed(

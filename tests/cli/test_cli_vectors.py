@@ -259,6 +259,10 @@ MISTAKES = {
         ["--dictionary", "train.txt", "--test", "train.txt"],
         "test: expected source words that ",
     ),
+    "a share of nothing": (
+        ["--dictionary", "train.txt", "--test", "test.txt", "--train-fraction", "0.7"],
+        "train_fraction: expected none with test, got 0.7; ",
+    ),
     "links": (
         ["--dictionary", "train.txt", "--links", "train.txt"],
         "arguments: expected --links with activations of words only, ",

@@ -117,6 +117,10 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
     text = ["derive", "--text", f"eng={english}", "--by", "inversion", "--out", out]
     assert main([*text, "--save-order", "x.json"]) != 0
     assert "expected --order-of, whose order is saved" in capsys.readouterr().err
+    for option, value in (("parts", "N"), ("model", "relation-weights"), ("choice", "best")):
+        assert main([*text, f"--order-{option}", value]) == 2
+        told = f"expected --order-of, which it is about, got --order-{option} without it"
+        assert told in capsys.readouterr().err
 
 
 def test_a_file_of_a_later_version_is_refused(saved, tmp_path):

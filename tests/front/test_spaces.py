@@ -179,6 +179,11 @@ def test_comparison_is_that_of_the_steps_below_and_takes_names():
         ((ENG, FRA), {"test": "d.txt"}, "test"),
         ((words(X, "eng", "a"), words(Y, "fra", "b")), {}, "dictionary"),
         ((words(X, "eng", "a"), words(Y, "fra", "b")), {"dictionary": "d", "links": "l"}, "links"),
+        (
+            (words(X, "eng", "a"), words(Y, "fra", "b")),
+            {"dictionary": "d", "test": "t", "train_fraction": 0.7},
+            "train_fraction",
+        ),
         ((X[0][:10], Y[0][:10]), {}, "texts"),
         ((X, Y), {"by": "nearest"}, "by"),
         ((X, Y), {"train_fraction": 1.0}, "train_fraction"),

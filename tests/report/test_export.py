@@ -252,6 +252,35 @@ def test_a_training_is_exported_by_its_validations(tmp_path):
         export_run(tmp_path / "run", tmp_path / "other")
 
 
+def test_a_run_that_calls_something_else_seeds_is_exported_whole(run, tmp_path):
+    """A CLWE's settings say under ``seeds`` what its dictionary begins with."""
+    config = {"kind": "clwe", "settings": {"seeds": "identical", "skipgram": {}}}
+    (run / "config.json").write_text(json.dumps(config))
+    told = {"quantity": "perplexity", "n": 40, "source": "eng", "encoder": "bert", "seed": 0}
+    write_scores([Score(**told, value=24.5)], run / "scores.jsonl")
+    files = {path.name: path for path in export_run(run, tmp_path / "out")}
+    assert "| 24.500 |" in files["tables.md"].read_text("utf-8")
+    assert "24.500" in files["tables.tex"].read_text("utf-8")
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    score = Score(
+        quantity="debiased_linear_cka", value=-0.0002, low=-0.0004, high=0.1, n=40, layer=0
+    )
+    assert "| 0.000 [0.000, 0.100] |" in markdown_text([score])
+
+
+def test_validations_of_a_training_have_its_seed(tmp_path):
+    folder = make_training(tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    for seed in (0, 3):  # 0 is the default
+        config["settings"]["seed"] = seed
+        (folder / "config.json").write_text(json.dumps(config))
+        files = {path.name: path for path in export_run(folder, tmp_path / f"out-{seed}")}
+        rows = list(csv.DictReader(files["scores.csv"].read_text("utf-8").splitlines()))
+        assert {row["seed"] for row in rows} == {str(seed)}
+
+
 def test_conditions_of_a_runs_own_are_drawn_too(run, tmp_path):
     told = {"quantity": "precision_at_1", "n": 40, "task": "sentence_retrieval"}
     scores = [

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from pages import Page
 from synthetic_probes import (
+    battery_scores,
     label_scores,
     make_probe_run,
     pair_scores,
@@ -735,6 +736,18 @@ def test_what_papers_print_stands_beside_the_same_tasks_and_categories(tmp_path:
     wic = cells(page_of(list(wic_scores(2, 638, "e")), "wic"), "Printed by Artetxe")
     assert wic[1][1:5] == ["0.591", "0.582", "0.625", "0.596"]
     assert "Printed by" not in page_of(upos(), "upos")
+
+
+def test_pictures_are_described_without_values_that_there_are_not(tmp_path: Path) -> None:
+    lost = {"value": math.nan, "low": None, "high": None}
+    scores = [
+        dataclasses.replace(score, **lost) if score.condition is None else score
+        for score in battery_scores("tiny", 3)
+    ]
+    page = Page(render_report(make_probe_run(tmp_path / "run", scores)))
+    labels = [one["aria-label"] for one in page.all("svg")]
+    assert any("all pairs –" in label for label in labels)
+    assert not any("nan" in label for label in labels)
 
 
 def test_pairs_below_chance_are_said_to_be_so(tmp_path: Path) -> None:

@@ -316,6 +316,51 @@ def test_bias_of_cka_is_told_by_the_shuffled_control(tmp_path: Path) -> None:
     assert "No shuffled control was measured in this run" in words
 
 
+def test_a_control_without_a_value_is_left_out_of_the_sentence(tmp_path: Path) -> None:
+    def lost(score: Score) -> Score:
+        if score.condition != "random_encoder":
+            return score
+        return dataclasses.replace(
+            score, value=math.nan, low=None, high=None, details={"reason": "all alike"}
+        )
+
+    words = Page(render_report(change(make_study(tmp_path / "run", 2, 3), lost))).text
+    sentence = words.partition("Which language a sentence is in")[2].partition(";")[0]
+    assert sentence.endswith("(0.500 for the most frequent language)") and "nan" not in words
+
+
+def test_a_direction_that_was_not_measured_has_dashes(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "run", 2, 3)
+    change(folder, lambda s: None if (s.source, s.target) == ("fra", "eng") else s)
+    source = render_report(folder)
+    row = source.partition("French → English</th>")[2].partition("</tr>")[0]
+    assert set(re.findall(r"<span>(.*?)</span>", row)) == {"–"}
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [(None, "(cosine similarity of their vectors)"), ("csls", "(csls of the cosines of their")],
+)
+def test_what_sentences_are_looked_up_by_is_said(by: str | None, told: str, tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "run", 2, 2)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**config, "kind": "align", "settings": {**config["settings"], "by": by}})
+    )
+    assert told in Page(render_report(folder)).text
+
+
+def test_two_encoders_of_one_language_are_called_so(tmp_path: Path) -> None:
+    """``crosslens compare`` calls its sides by language and encoder where these share a language."""
+    sides = ["eng base", "eng large"]
+    encoders = {side: side.partition(" ")[2] for side in sides}
+    folder = make_study(tmp_path / "run", sides, 2, kind="compare", settings={"encoders": encoders})
+    change(folder, lambda score: score if score.task == "similarity" else None)
+    words = Page(render_report(folder)).text
+    assert "1 language in 2 encoders" in words and "Two encoders are most alike" in words
+    assert "two languages" not in words.partition("How this was made")[0].lower()
+
+
 def test_missing_language_identification_is_explained(tmp_path: Path) -> None:
     note = "Language identification was not measured: every language has an encoder of its own."
     folder = make_study(tmp_path / "run", 2, 3, notes=[note])

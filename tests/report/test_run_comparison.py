@@ -265,6 +265,52 @@ def test_correlations_are_compared_on_shared_items_too(tmp_path: Path) -> None:
     assert one.n == 120 and one.verdict == "above" and one.values[0] > 0.9 > one.values[1]
 
 
+def test_correlations_are_ranked_on_the_items_that_all_share(tmp_path: Path) -> None:
+    """By all of its own items the second is far ahead, on the shared ones the first is."""
+    ratings = np.random.default_rng(0).normal(size=200)
+    noise = np.random.default_rng(1).normal(size=200)
+    items = {"first": np.arange(120), "second": np.arange(60, 200)}
+    answers = {
+        "first": np.where(np.arange(200) < 60, noise, ratings + 0.1 * noise),
+        "second": np.where(np.arange(200) < 120, noise, ratings + 0.1 * noise),
+    }
+    folders = []
+    for name, own in items.items():
+        ids = item_ids([(int(i),) for i in own])
+        fields: dict[str, Any] = {"task": "scws", "quantity": "spearman", "encoder": name}
+        score = Score(
+            value=0.3 if name == "first" else 0.8,
+            n=len(own),
+            layer=1,
+            details={"part": "test"},
+            **fields,
+        )
+        place = {"item": np.arange(len(own)), "item_id": ids, "group": ids}
+        one = Outcomes(
+            layer=1, outcome=answers[name][own], gold=ratings[own].astype(str), **place, **fields
+        )
+        folders.append(make_probe_run(tmp_path / name, [score], not_measured={}))
+        write_outcomes([one], folders[-1] / FILE)
+    found = compared(*folders)
+    assert found.pairs["scws", ""][0].verdict == "above"
+    rank = found.rankings["scws", ""]
+    assert (rank.top.label, rank.n) == ("first", 60)
+    assert [subject.label for subject in rank.apart] == ["second"]
+
+
+def test_runs_that_share_items_by_two_but_none_together_say_why_they_are_not_ranked(
+    tmp_path: Path,
+) -> None:
+    parts = {"a": range(200), "b": range(100, 300), "c": [*range(100), *range(200, 300)]}
+    folders = [
+        make(tmp_path / name, name, part, better(200, 0.6))  # type: ignore[arg-type]
+        for name, part in parts.items()
+    ]
+    words = Page(probe_runs_page(folders)).text
+    assert "since all of them together share too few test items." in words
+    assert "since ." not in words
+
+
 def test_settings_that_differ_are_said(tmp_path: Path) -> None:
     runs = [
         make(

@@ -197,6 +197,16 @@ def test_a_run_before_its_first_validation(tmp_path: Path) -> None:
     assert "Held-out perplexity is" not in words
 
 
+def test_one_logged_loss_goes_nowhere(tmp_path: Path) -> None:
+    folder = make_training(tmp_path / "run", 20)
+    first = (folder / "log.jsonl").read_text().splitlines()[0]
+    (folder / "log.jsonl").write_text(first + "\n")
+    words = Page(render_report(folder)).text
+    loss, step = (json.loads(first)[name] for name in ("loss", "step"))
+    assert f"The training loss is {loss:.2f} nats per masked token at step {step}" in words
+    assert "went from" not in words
+
+
 def test_nothing_logged_yet_and_nothing_counted_yet(tmp_path: Path) -> None:
     folder = make_training(tmp_path / "run", 0)
     for name in ("log.jsonl", "data.json"):

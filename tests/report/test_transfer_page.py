@@ -109,6 +109,19 @@ def test_many_languages_have_one_curve_by_frozen_layer(tmp_path):
         assert ("mean of 12 others" in told) == (n == 13) and "How much is frozen." in told
 
 
+def test_other_test_sets_of_the_language_of_training_are_none_of_the_others(tmp_path):
+    codes = ["eng", "eng_pud", *CODES, "nld", "swe", "dan", "ita", "por"]
+    place = {"quantity": "accuracy", "task": "topic", "encoder": "tiny", "source": "eng", "n": 9}
+    scores = [
+        Score(value=0.5, target=code, details={"part": "test", "freeze": freeze}, **place)
+        for freeze in (0, 2)
+        for code in codes
+    ]
+    write_scores(scores, run_folder(tmp_path, CODES) / "scores.jsonl")
+    told = Page(render_report(tmp_path)).text
+    assert "mean of 11 others" in told and "mean of 12 others" not in told
+
+
 def test_four_languages_have_numbers_and_no_picture(tmp_path):
     text = Page(render_report(run_folder(tmp_path, CODES[:4]))).text
     assert "What goes with transfer." not in text and "Pearson" not in text

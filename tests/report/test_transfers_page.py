@@ -167,6 +167,15 @@ def test_of_two_settings_that_were_taken_systems_are_compared_by_their_mean(tmp_
         assert found.scores[name].value == pytest.approx(np.mean(mine))
 
 
+def test_a_language_with_signs_in_its_name_is_escaped_once(tmp_path):
+    runs = [
+        run_folder(tmp_path / name, [answers(0.5, seed, start=start, target="a & <b>")])
+        for name, seed, start in (("one", 0, 0), ("two", 1, 10))
+    ]
+    page = write_comparison(runs, tmp_path / "page.html").read_text()
+    assert "a &amp; &lt;b&gt;" in page and "&amp;amp;" not in page and "&amp;lt;" not in page
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path):
     first = run_folder(tmp_path / "a", [answers(0.5, 0)])
     other = run_folder(tmp_path / "b", [answers(0.5, 0, target="fra")])

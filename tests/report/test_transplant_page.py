@@ -1,6 +1,7 @@
 """The page of encoders with another vocabulary."""
 
 import json
+import math
 
 import pytest
 from pages import Page
@@ -18,7 +19,7 @@ def made(folder, by, *, last=None, size=16000, **learnt):
     told = {"encoder": "a", "text": "b", "by": by, "seed": 0, "size": size, "subwords": size}
     told["rows"] = ROWS
     if last is not None:
-        curve = {"0": 26088.0, "200000": 900.0, "391944": last}
+        curve = {"0": 26088.0, "200000": 900.0, "391944": None if math.isnan(last) else last}
         told["learnt"] = {"perplexities": curve, "unigram": 905.7, "masked": 1876}
         told["learnt"] |= learnt
     (folder / "transplant.json").write_text(json.dumps(told))
@@ -68,6 +69,11 @@ def test_the_best_of_several_trainings_says_what_it_was_chosen_by(tmp_path):
         in told
     )
     assert "1 of them did not converge." in told
+
+
+def test_a_perplexity_that_is_no_number_is_called_so(tmp_path):
+    told = Page(transplants_page([made(tmp_path / "a", "random", last=math.nan)])).text
+    assert "26,088 before and not a number after" in told and "nan" not in told
 
 
 def test_embeddings_that_were_not_trained_say_so(tmp_path):

@@ -82,7 +82,7 @@ class KeptOrder:
         numbers = {"neighbours": self.kept, "contexts": self.contexts}
         found = {name: how(kept) for name, kept in numbers.items() if kept}
         told = [
-            f"{value:.2f} [{low:.2f}, {high:.2f}] with the share of {name} kept"
+            f"{value:z.2f} [{low:z.2f}, {high:z.2f}] with the share of {name} kept"
             for name, (value, low, high) in found.items()
             if not math.isnan(value)
         ]

@@ -153,7 +153,7 @@ def shown(found: tuple[float, float, float], places: int = 3) -> str:
     >>> shown((0.5, 0.25, 0.75), 2), shown((0.5, math.nan, math.nan), 2)
     ('0.50 [0.25, 0.75]', '0.50')
     """
-    value, low, high = (f"{one:.{places}f}" for one in found)
+    value, low, high = (f"{one:z.{places}f}" for one in found)
     return value if math.isnan(found[1]) else f"{value} [{low}, {high}]"
 
 
@@ -205,8 +205,8 @@ def similarity_told(study: StudyFolder) -> list[str]:
     if len(pairs) < 4 or min(np.ptp(x), np.ptp(y)) == 0:
         return []
     r, low, high = pearson_interval(x, y)
-    ends = f" [{low:.2f}, {high:.2f}]" if len(pairs) >= WITH_INTERVAL else ""
+    ends = f" [{low:z.2f}, {high:z.2f}]" if len(pairs) >= WITH_INTERVAL else ""
     return [
         f"Over {len(pairs)} conditions, P@1 of sentences and CKA at the same layer: Pearson's "
-        f"{r:.2f}{ends}."
+        f"{r:z.2f}{ends}."
     ]

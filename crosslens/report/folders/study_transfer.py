@@ -132,7 +132,8 @@ class StudyTransferFolder:
         mine, default = (self.mean(task, one, None) for one in (name, _DEFAULT))
         if not self.has_default or mine is None or default is None:
             return None
-        return mine.value - default.value
+        less = mine.value - default.value
+        return None if math.isnan(less) else less
 
     @property
     def has_default(self) -> bool:
@@ -157,7 +158,7 @@ class StudyTransferFolder:
                 repeated = " (those of a condition are repetitions: no interval)"
                 said = " and ".join(
                     f"{kind.capitalize()}'s "
-                    + (f"{one.value:.2f}" if one.n < WITH_INTERVAL else _spread(one))
+                    + (f"{one.value:z.2f}" if one.n < WITH_INTERVAL else _spread(one))
                     for kind, one in found.items()
                 )
                 told.append(
@@ -232,7 +233,7 @@ class StudyTransferFolder:
     def _above_label(self, task: str, name: str, condition: str | None) -> bool:
         """Whether a mean is clearly above the most frequent label; true where that is not known."""
         found, common = (self.mean(task, name, way) for way in (condition, "majority"))
-        if found is None or common is None:
+        if found is None or common is None or math.isnan(found.value - common.value):
             return True
         return (found.value if found.low is None else found.low) > common.value
 
@@ -300,8 +301,8 @@ def points_told(score: Score) -> str:
 
 def _spread(score: Score) -> str:
     if score.low is None or score.high is None:
-        return f"{score.value:.2f}"
-    return f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        return f"{score.value:z.2f}"
+    return f"{score.value:z.2f} [{score.low:z.2f}, {score.high:z.2f}]"
 
 
 def load_study_transfer(folder: str | Path) -> StudyTransferFolder:

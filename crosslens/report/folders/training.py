@@ -211,8 +211,11 @@ class Training:
 def validation_scores(training: Training, found: Validation) -> list[Score]:
     """What one validation measured: the perplexity of each language, and retrieval by layer of each
     pair, both directions together; ``step`` and ``tokens`` are in the details."""
-    seed = as_count(training.settings.get("seed"))
-    told: dict[str, Any] = {"encoder": training.name, "seed": seed}
+    seed = training.settings.get("seed")
+    told: dict[str, Any] = {
+        "encoder": training.name,
+        "seed": seed if isinstance(seed, int) else None,
+    }
     about = {"step": found.step, "tokens": found.tokens}
     scores = [
         Score(

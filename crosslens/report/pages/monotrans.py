@@ -62,7 +62,7 @@ def monotrans_page(folder: str | Path) -> str:
                     *_repeated(steps, as_table(config.get("chosen"))),
                     *_seen(steps, as_table(config.get("seen"))),
                     *(
-                        f"{text(name)} was given up: {text(str(why))}."
+                        f"{name} was given up: {why}."
                         for name, why in as_table(config.get("lost")).items()
                     ),
                 ],

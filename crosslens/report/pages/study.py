@@ -13,7 +13,7 @@ from crosslens.report.sections.language_id import (
     language_id_section,
     language_id_sentence,
 )
-from crosslens.report.sections.provenance import encoders, provenance_section
+from crosslens.report.sections.provenance import encoders, languages_of, provenance_section
 from crosslens.report.sections.retrieval import (
     retrieval_curves,
     retrieval_findings,
@@ -81,7 +81,7 @@ def _shown(study: Study) -> list[str]:
 
 def _title(study: Study) -> str:
     names = list(dict.fromkeys(encoders(study).values()))
-    what = f"{plural(len(study.languages()), 'language')} in "
+    what = f"{plural(len(languages_of(study)), 'language')} in "
     if not names:
         return f"{what}an encoder that was not recorded"
     return what + (
@@ -165,7 +165,7 @@ def _facts(study: Study) -> dict[str, str]:
     sentences += f"; retrieval is judged on held-out ones ({count_of(held)})" if held else ""
     layers = {score.layer for score in study.scores if score.layer is not None}
     return {
-        "Languages": join([named(language(code)) for code in study.languages()]) or "none",
+        "Languages": join([named(language(code)) for code in languages_of(study)]) or "none",
         "Encoders" if len(names) > 1 else "Encoder": who,
         "Parallel sentences": sentences,
         "Layers": f"{len(layers)}, counted from 0 = the output of the embedding layer"

@@ -58,7 +58,7 @@ def study_transfer_page(folder: str | Path) -> str:
                 "".join(_lead(run, task, numbering) for task in run.main),
                 [sentence for task in run.main for sentence in _told(run, task)][:3],
                 _facts(run),
-                [*dict.fromkeys(text(note) for task in run.main for note in run.notes(task))],
+                [*dict.fromkeys(note for task in run.main for note in run.notes(task))],
                 [],
                 "Nothing was measured in this run.",
             ),

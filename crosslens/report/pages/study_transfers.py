@@ -80,7 +80,7 @@ def study_transfers_page(folders: Sequence[str | Path]) -> str:
                 {"Runs": join([_run_called(name, run) for name, run in runs.items()])},
                 [
                     *settings_differ([*runs], [{"settings": _settings(r)} for r in runs.values()]),
-                    *(text(one) for one in _notes(runs, tasks)),
+                    *_notes(runs, tasks),
                 ],
                 [],
                 "Fewer than four conditions have a P@1 of subwords to hold this against.",
@@ -207,8 +207,8 @@ def _correlations(runs: Mapping[str, StudyTransferFolder], task: str) -> list[st
         ("Spearman's", spearman_interval(x, y)),
         ("Pearson's", pearson_interval(x, y)),
     ):
-        ends = f" [{low:.2f}, {high:.2f}]" if several else ""
-        told.append(f"{kind} {r:.2f}{ends}")
+        ends = f" [{low:z.2f}, {high:z.2f}]" if several else ""
+        told.append(f"{kind} {r:z.2f}{ends}")
     few = "" if several else " (too few for an interval)"
     sentence = (
         f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{few} P@1 of subwords "

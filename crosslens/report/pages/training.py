@@ -155,10 +155,13 @@ def _sentences(run: Training) -> list[str]:
             if run.vocabulary
             else ""
         )
-        lead = tag("strong", f"{decimal(first.loss, 2)} to {decimal(last.loss, 2)} nats")
-        told.append(
-            f"The training loss went from {lead} per masked token in {last.step:,} steps{even}."
-        )
+        if len(losses) > 1:
+            lead = tag("strong", f"{decimal(first.loss, 2)} to {decimal(last.loss, 2)} nats")
+            went = f"went from {lead} per masked token in {last.step:,} steps"
+        else:
+            lead = tag("strong", f"{decimal(last.loss, 2)} nats")
+            went = f"is {lead} per masked token at step {last.step:,}"
+        told.append(f"The training loss {went}{even}.")
     if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
         start, end = run.validations[0].mean_perplexity, run.validations[-1]
         over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""

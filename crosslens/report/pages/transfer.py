@@ -1,6 +1,7 @@
 """The page of a run of transfer: a heat map of languages and tasks, three sentences, a section for
 each task."""
 
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -213,7 +214,8 @@ def _beside(run: Transfer, task: str, system: System, scores: dict[str, Score]) 
             run.find(task, target, "majority"),
             run.find(task, target, "random_encoder", system),
         ]
-        tops = [c.high if c.high is not None else c.value for c in controls if c is not None]
+        there = [c for c in controls if c is not None and not math.isnan(c.value)]
+        tops = [c.value if c.high is None else c.high for c in there]
         if tops and score.low is not None and score.low <= max(tops):
             unclear.append(language(target))
     if not unclear:

@@ -143,9 +143,13 @@ def _said(name: str, one: _Learnt) -> str:
     values = [*_curve(one).values()]
     lost = "" if one.get("converged", True) else ": it did not converge"
     return (
-        f"{tag('strong', text(name))}: a perplexity of {values[0]:,.0f} before and "
-        f"{values[-1]:,.0f} after; a unigram model has {one['unigram']:,.0f}{lost}."
+        f"{tag('strong', text(name))}: a perplexity of {_shown(values[0])} before and "
+        f"{_shown(values[-1])} after; a unigram model has {one['unigram']:,.0f}{lost}."
     )
+
+
+def _shown(perplexity: float) -> str:
+    return "not a number" if math.isnan(perplexity) else f"{perplexity:,.0f}"
 
 
 def _notes(shown: dict[str, _Told], learnt: dict[str, _Learnt]) -> list[str]:
@@ -201,7 +205,7 @@ def _learnt(learnt: dict[str, _Learnt]) -> str:
         curve = _curve(one)
         cells = [*curve.values()][0], [*curve.values()][-1], one["unigram"]
         last = max(map(int, one["perplexities"]))
-        told = [f"{value:,.0f}" for value in cells]
+        told = [*map(_shown, cells)]
         made = f"{one.get('head_tokens', 0):,}" if one.get("new_head") else "-"
         rows.append([named(name), f"{last:,}", made, *told, f"{one['masked']:,}"])
     return table("Held-out sentences, the same masks each time.", head, rows)

@@ -26,6 +26,7 @@ __all__ = [
     "plural",
     "short",
     "short_folders",
+    "spoken_value",
     "spread",
     "tag",
     "text",
@@ -181,6 +182,11 @@ def decimal(value: float, places: int = 3) -> str:
     """A number with a fixed count of decimals and a real minus sign; a number that rounds to zero
     has no sign."""
     return f"{value:z.{places}f}".replace("-", "−")
+
+
+def spoken_value(score: Score | None) -> str:
+    """A value where a picture is described: a dash where there is none."""
+    return "–" if score is None or math.isnan(score.value) else decimal(score.value, 2)
 
 
 def with_minus(told: str) -> str:

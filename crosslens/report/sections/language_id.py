@@ -151,7 +151,7 @@ def language_id_sentence(study: Study) -> str:
     beside = [
         f"{decimal(curves[name][best.layer].value)} {word}"
         for name, word in words.items()
-        if best.layer in curves[name]
+        if best.layer in curves[name] and not math.isnan(curves[name][best.layer].value)
     ]
     lead = tag("strong", f"accuracy {decimal(best.mean)}")
     rest = f" ({', '.join(beside)})" if beside else ""

@@ -318,8 +318,10 @@ def _ranked(
         if not shared:
             return None
         n = len(shared)
-        if next(iter(found.values())).quantity != "spearman":
-            values = {subject: _mean_on(one, shared) for subject, one in found.items()}
+        try:
+            values = {subject: _value_on(one, shared) for subject, one in found.items()}
+        except InputError:  # too few of them for a correlation
+            return None
     top = max(values, key=lambda subject: values[subject])
     stands = {
         one.second if one.first == top else one.first: one
@@ -334,5 +336,11 @@ def _ranked(
     return Ranking(top, n, apart, [subject for subject in stands if subject not in apart])
 
 
-def _mean_on(one: Outcomes, shared: set[str]) -> float:
-    return float(one.outcome[[name in shared for name in one.item_id.tolist()]].mean())
+def _value_on(one: Outcomes, shared: set[str]) -> float:
+    """What an encoder has on some of its items."""
+    here = np.array([name in shared for name in one.item_id.tolist()])
+    if one.quantity != "spearman" or one.gold is None:
+        return float(one.outcome[here].mean())
+    from crosslens.stats import spearman_interval
+
+    return spearman_interval(one.outcome[here], np.asarray(one.gold)[here].astype(np.float64))[0]

@@ -26,7 +26,16 @@ from crosslens.report.parts.layout import (
     value_cell,
     words_cell,
 )
-from crosslens.report.parts.wording import count_of, decimal, named, paragraph, plural, tag, text
+from crosslens.report.parts.wording import (
+    count_of,
+    decimal,
+    named,
+    paragraph,
+    plural,
+    spoken_value,
+    tag,
+    text,
+)
 from crosslens.report.sections.probes_drawing import (
     DOT_STYLES,
     Dots,
@@ -149,8 +158,7 @@ def _dots(runs: ProbeRuns) -> str:
     shown = [place for place, column in enumerate(columns) if any(column)]
     ends = fraction_ends(score for column in columns for score in column)
     spoken = "; ".join(
-        f"{name} {decimal(row[0].value, 2) if row[0] is not None else '–'}"
-        for name, row in zip(names, rows, strict=True)
+        f"{name} {spoken_value(row[0])}" for name, row in zip(names, rows, strict=True)
     )
     picture = dot_panel(
         f"Value of each task, {said[0]}: {spoken}",

@@ -28,6 +28,7 @@ from crosslens.report.parts.wording import (
     named,
     paragraph,
     plural,
+    spoken_value,
     tag,
     text,
 )
@@ -350,7 +351,7 @@ def _figure(called: str, method: str, results: list[_Result], numbering: Numberi
         part = slice(start, start + _ROWS)
         first = [score for score in rows[0][2][part] if score is not None]
         told = ", ".join(
-            f"{_spoken(name)} {'–' if s is None else decimal(s.value, 2)}"
+            f"{_spoken(name)} {spoken_value(s)}"
             for name, s in zip(names[part], rows[0][2][part], strict=True)
         )
         label = f"Accuracy by category, {called}, {_spoken(method)}: {told}"

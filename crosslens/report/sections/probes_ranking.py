@@ -1,6 +1,8 @@
 """What the page says of encoders of different runs: who is the highest on the items that all have,
 and what is not ranked."""
 
+from collections.abc import Sequence
+
 from crosslens.report.folders.probes import ProbeRuns
 from crosslens.report.parts.layout import section, table, value_cell, words_cell
 from crosslens.report.parts.wording import decimal, join, named, paragraph, plural, tag, text
@@ -31,9 +33,7 @@ def comparison_sentences(runs: ProbeRuns, found: RunComparison) -> list[str]:
             f"in {lead}{who}."
         )
     if missing := found.not_ranked():
-        reasons = dict.fromkeys(
-            one.reason for task in missing for one in found.pairs[task] if one.verdict is None
-        )
+        reasons = dict.fromkeys(why for task in missing for why in _why(found.pairs[task]))
         names = join([text(_called(runs, task)) for task in missing], most=4)
         told.append(
             f"{tag('strong', 'Not ranked')}: {names}, since "
@@ -48,8 +48,8 @@ def ranked(found: RunComparison, task: str) -> str:
     if key not in found.pairs:
         return ""
     if key not in found.rankings:
-        reasons = dict.fromkeys(one.reason for one in found.pairs[key] if one.verdict is None)
-        return f"the encoders are {tag('strong', 'not ranked')}, since {text(join(list(reasons)))}."
+        why = text(join(_why(found.pairs[key])))
+        return f"the encoders are {tag('strong', 'not ranked')}, since {why}."
     rank = found.rankings[key]
     above, near = (
         join([named(subject.label) for subject in some]) for some in (rank.apart, rank.near)
@@ -60,6 +60,13 @@ def ranked(found: RunComparison, task: str) -> str:
         f"highest is {tag('strong', named(rank.top.label))} on the n = {rank.n:,} test items that "
         f"all share: {'; '.join(told)}."
     )
+
+
+def _why(pairs: Sequence[Compared]) -> list[str]:
+    """Why the encoders of a task are not ranked; where each two could be compared, it is that these
+    are compared on other items than those that all have."""
+    reasons = dict.fromkeys(one.reason for one in pairs if one.verdict is None)
+    return list(reasons) or ["all of them together share too few test items"]
 
 
 def _called(runs: ProbeRuns, task: Task) -> str:

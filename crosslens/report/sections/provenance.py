@@ -5,7 +5,7 @@ from crosslens.report.folders.study import Study
 from crosslens.report.parts.layout import definitions, files_table, section, settings_table, table
 from crosslens.report.parts.wording import language, paragraph, plural, tag, text
 
-__all__ = ["encoders", "provenance_section"]
+__all__ = ["encoders", "languages_of", "provenance_section"]
 
 _KEYS = (
     (
@@ -41,7 +41,7 @@ _DEFINITIONS = (
     (
         "P@1",
         "Precision at 1 of sentence retrieval: the fraction of source sentences whose nearest "
-        "target sentence by cosine similarity is "
+        "target sentence (by cosine similarity, where the settings name nothing else) is "
         "their translation. Chance is 1/n. Intervals are Wilson’s (1927). Retrieval as a test "
         "of alignment: Conneau et al. 2020, “Emerging "
         "cross-lingual structure in pretrained language models”.",
@@ -96,6 +96,13 @@ def encoders(study: Study) -> dict[str, str]:
     if isinstance(given, dict):
         return {str(code): str(name) for code, name in given.items()}
     return {} if given is None else {"*": str(given)}
+
+
+def languages_of(study: Study) -> list[str]:
+    """Codes of the languages: sides of one language are called by their encoders, too."""
+    names = encoders(study)
+    codes = study.languages()
+    return list(dict.fromkeys(code.removesuffix(f" {names.get(code, '')}") for code in codes))
 
 
 def provenance_section(study: Study) -> str:

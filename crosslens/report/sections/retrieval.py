@@ -240,9 +240,11 @@ def retrieval_section(study: Study, numbering: Numbering) -> str:
             "Sentence retrieval",
             paragraph("This run holds no retrieval scores that could be shown."),
         )
+    by = str(study.section("settings").get("by") or "cosine")  # of crosslens align
+    how = "cosine similarity" if by == "cosine" else f"{by.replace('_', ' ')} of the cosines"
     intro = (
         "For every sentence of the source language, the nearest sentence of the target "
-        "language (cosine similarity of their vectors) is "
+        f"language ({how} of their vectors) is "
         "looked up; P@1 is the fraction of sentences for which it is the translation. Curves "
         "and matrices use held-out sentences, which "
         "no alignment was fitted on. Unaligned vectors are compared as they are; Procrustes "
@@ -512,7 +514,8 @@ def _row(scores: dict[str, Score | None], compare: bool) -> list[str]:
         return []
     counts = {score.n for score in scores.values() if score is not None}
     n = counts.pop() if len(counts) == 1 else None
-    cells = ["differs" if n is None else f"{n:,} ({decimal(1 / n)})"]
+    several = "differs" if counts else "–"
+    cells = [several if n is None else f"{n:,} ({decimal(1 / n)})"]
     for condition, score in scores.items():
         control = scores.get(CONTROL_OF.get(condition, "")) if compare else None
         cells.append(

@@ -36,6 +36,7 @@ from crosslens.report.parts.wording import (
     tag,
     text,
 )
+from crosslens.report.sections.provenance import languages_of
 from crosslens.score import QUANTITIES, Score
 from crosslens.selection import Best, at_layer, best_layer, choose
 
@@ -81,9 +82,10 @@ def similarity_findings(study: Study) -> list[str]:
         return []
     quantity, best = main
     value = f"mean {_QUANTITIES[quantity]} linear CKA {decimal(best.mean)}"
+    sides = "languages" if len(languages_of(study)) > 1 else "encoders"
     lead = tag(
         "strong",
-        f"The representations of two languages are most alike at layer {best.layer}: {value}",
+        f"The representations of two {sides} are most alike at layer {best.layer}: {value}",
     )
     one = len(best.scores) == 1
     over = (
@@ -189,9 +191,9 @@ def similarity_sentence(study: Study) -> str:
         beside += [f"{decimal(control.mean)} {words}"] if control is not None else []
     lead = tag("strong", f"{_QUANTITIES[quantity]} linear CKA {decimal(best.mean)}")
     rest = f" ({', '.join(beside)})" if beside else ""
+    who = "languages are represented" if len(languages_of(study)) > 1 else "encoders are"
     return (
-        f"Two languages are represented most alike at layer {best.layer}, with {lead}{rest}; "
-        f"{count_of(best.scores)}."
+        f"Two {who} most alike at layer {best.layer}, with {lead}{rest}; {count_of(best.scores)}."
     )
 
 
@@ -269,7 +271,7 @@ def _panels(study: Study, numbering: Numbering) -> str:
         (Style("#3a3f45", dash="dashed"), "biased"),
     ]
     reading = (
-        "each panel compares the same layer in two languages; colour and marker tell the "
+        "each panel compares the same layer of two sides; colour and marker tell the "
         "encoder from its controls, solid lines are the "
         "debiased and dashed lines the biased estimate, and the bands are 95 % intervals of "
         "the former. Shuffled sentences show what the "
@@ -316,7 +318,7 @@ def _other_figure(study: Study, numbering: Numbering, quantity: str) -> str:
         for pair in study.pairs(_TASK)
     ]
     reading = (
-        f"each panel compares the same layer in two languages. The measure goes from "
+        f"each panel compares the same layer of two sides. The measure goes from "
         f"{what.low:g} to {what.high:g}; "
         f"{'lower' if quantity in _DISTANCES else 'higher'} is more alike. Shuffled sentences "
         f"show what it gives when there is no "
@@ -459,11 +461,12 @@ def _table(study: Study, layer: int) -> str:
         scores = [curves[column][pair].get(layer) for column in columns]
         counts = {score.n for score in scores if score is not None}
         n = counts.pop() if len(counts) == 1 else None
+        several = "differs" if counts else "–"
         cells = [value_cell(s, n=n or 0) for s in scores]
-        rows.append([text(_called(pair)), "differs" if n is None else f"{n:,}", *cells])
+        rows.append([text(_called(pair)), several if n is None else f"{n:,}", *cells])
     return table(
         (
-            f"Linear CKA of layer {layer} with itself in the other language, with 95 % intervals "
+            f"Linear CKA of layer {layer} with itself on the other side, with 95 % intervals "
             f"where there are any."
         ),
         head,

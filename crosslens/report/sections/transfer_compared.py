@@ -29,7 +29,7 @@ def compared_table(found: Sequence[Contest]) -> str:
     if left:
         told = [f"{plural(count, 'item')} in {name}" for name, count in left.items()]
         caption += f" Left out, since some lack them: {join(told)}."
-    return table(text(caption), head, rows)
+    return table(caption, head, rows)
 
 
 def compared_sentence(found: Sequence[Contest], title: str) -> str:

@@ -235,7 +235,9 @@ def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Scor
     details: dict[str, Any] = {**fields.get("details", {}), "groups": found.shape[1]}
     if first.method:
         details["counted_as"] = first.method
-    details["over_seeds"] = {"seeds": order, "values": [seeds[seed].mean for seed in order]}
+    each = [seeds[seed].mean for seed in order]  # JSON has no word for NaN
+    values = [None if np.isnan(value) else value for value in each]
+    details["over_seeds"] = {"seeds": order, "values": values}
     told = {**fields, "quantity": first.quantity, "details": details}
     if not (of.sum(axis=1) > 0).all():
         details["reason"] = "nothing to count: no gold and no predicted span"

@@ -59,7 +59,8 @@ def _main_rows(scores: Sequence[Score]) -> _Rows:
             _one(scores, target, "random_encoder", encoder=encoder, freeze=_freeze),
             _one(scores, target, "in_language", encoder=encoder, freeze=_freeze),
         ]
-        seeds = (score.details or {}).get("over_seeds", {}).get("values", [])
+        told = score.evidence.over_seeds
+        seeds = [value for value in told.values if value is not None] if told is not None else []
         rows.append(
             (
                 _where(scores, encoder, _freeze, source, target),

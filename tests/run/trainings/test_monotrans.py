@@ -492,8 +492,12 @@ def test_a_training_that_learnt_nothing_is_counted(finished, tmp_path):
     ]
     (tmp_path / "run" / "scores.jsonl").write_text("".join(s.as_json() + "\n" for s in scores))
     assert "1 of 2 trainings of step 2 did not converge" in summary(tmp_path / "run")[-2]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["lost"] = {"step-2/nld-2": "its loss < 0 & no number"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     page = write_report(tmp_path / "run").read_text()
     assert "No better than a unigram model: German, step 2" in page
+    assert "step-2/nld-2 was given up: its loss &lt; 0 &amp; no number." in page
     with pytest.raises(InputError, match="times: expected"):
         monotrans({"source": "eng:x", "target": "nld:y", "times": 0})
 

@@ -728,6 +728,29 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
     assert "each folder once" in capsys.readouterr().err
 
 
+def test_notes_of_a_page_are_escaped_once(tmp_path, capsys):
+    """Of a run of an earlier version, which has a note with an apostrophe, in a folder with a sign."""
+    folders = [tmp_path / "a & b", tmp_path / "c"]
+    for folder in folders:
+        folder.mkdir()
+        told = {"name": "x", "paper": "deshpande", "published": {"a": ""}, "alignment": {}}
+        config = {"kind": "study_transfer", "settings": {}, "study": told}
+        (folder / "config.json").write_text(json.dumps(config))
+        fields = {"task": "ner", "encoder": "a", "source": "eng", "details": {"part": "test"}}
+        scores = [
+            Score(quantity="span_f1", value=0.5, n=9, target=target, **fields)
+            for target in ("eng", "eng-x")
+        ]
+        write_scores(scores, folder / "scores.jsonl")
+    page = write_report(folders[0]).read_text()
+    assert "the paper&#x27;s orders are not compared" in page and "&amp;#" not in page
+    out = tmp_path / "page.html"
+    assert main(["report", *map(str, folders), "--out", str(out)]) == 0
+    page = out.read_text()
+    assert "a &amp; b and c: This run is of an earlier version" in page
+    assert "&amp;amp;" not in page and "&amp;#" not in page
+
+
 def told_of(paper, *rows):
     """A finished run of (condition, control, seed, value, low, high) on the second language."""
     scores = []
@@ -789,3 +812,13 @@ def test_a_correlation_has_an_interval_from_eight_conditions_on(n, told):
                   target="eng-x", condition="token_alignment", details={"over": "conditions"})  # fmt: skip
     (sentence,) = dataclasses.replace(run, scores=[found]).with_alignment("ner")
     assert sentence.endswith(f"by Spearman's {told}.")
+
+
+def test_what_could_not_be_counted_is_held_against_nothing():
+    """Of a test without a name the most frequent label finds none, and so has no F1."""
+    nothing = float("nan")
+    run = told_of("conneau", *((name, None, None, 0.4) for name in ("default", "a")),
+                  *((name, "majority", None, nothing) for name in ("default", "a")),
+                  ("b", None, None, nothing))  # fmt: skip
+    assert run.less_default("ner", "a") == 0 and run.less_default("ner", "b") is None
+    assert not any("most frequent label" in note for note in run.notes("ner"))

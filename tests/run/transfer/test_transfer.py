@@ -228,6 +228,23 @@ def test_tables_say_what_was_measured(finished):
     ) == len([title for title in told if title.startswith("Settings")])
 
 
+def test_a_test_without_names_ends_no_run(data, tmp_path):
+    """The most frequent label finds none there, so there is nothing to count of it."""
+    shutil.copytree(data, tmp_path / "data")
+    path = tmp_path / "data" / "ner" / "de_pud-ud-test.iob2"
+    path.write_text(
+        path.read_text().replace("B-PER", "O").replace("I-PER", "O").replace("B-LOC", "O")
+    )
+    told = settings(tmp_path / "data", tasks=["ner"], epochs=1, random_control=False)
+    folder = run_transfer(told, tmp_path / "run")
+    lost, *_ = found(folder, condition="majority", target="deu", counted_as="strict")
+    assert np.isnan(lost.value) and lost.details["over_seeds"]["values"] == [None]
+    scores = list(read_scores(folder / "scores.jsonl"))
+    (_, rows, _), *_ = tables(folder, scores)
+    assert rows[-1][0] == "eng → deu" and rows[-1][4] == "-"
+    assert "not computed: nothing to count" in transfer_page(folder)
+
+
 def test_a_finished_run_is_opened_and_another_refused(finished, data):
     folder, told = finished
     before = (folder / "scores.jsonl").read_bytes()
