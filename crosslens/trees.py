@@ -97,15 +97,15 @@ def tree_depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 
 def _depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Depths level by level; -1 for words that no way from the root leads to."""
-    depths = np.where(heads == 0, 0, -1)
-    for depth in range(1, len(heads)):
-        # the root, whose head - 1 is the last word, has a depth
-        below = (depths < 0) & (depths[heads - 1] == depth - 1)
-        if not below.any():
-            break
-        depths[below] = depth
-    return depths
+    """Depths; -1 for words that no way from the root leads to. Each word looks twice as far up in
+    each round, so that a chain of n words takes log n of them."""
+    at_root = heads == 0
+    above = np.where(at_root, np.arange(len(heads)), heads - 1)
+    depths = (~at_root).astype(np.int64)
+    for _ in range(len(heads).bit_length()):
+        depths += depths[above]
+        above = above[above]
+    return np.where(at_root[above], depths, -1)
 
 
 def tree_distances(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n n"]:

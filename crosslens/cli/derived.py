@@ -171,6 +171,10 @@ def derive(arguments: argparse.Namespace) -> None:
     if not any(given.values()):
         expected = ", ".join(f"--{kind}" for kind in _KINDS)
         refuse("arguments", f"a file to derive ({expected})", "none", "add --text LANGUAGE=FILE")
+    for option, kind, default in (("tags", "iob2", "consistent"), ("unit", "text", "sentence")):
+        if getattr(arguments, option) != default and not given[kind]:
+            expected = f"--{kind}, which it is about"
+            refuse("arguments", expected, f"--{option} without it", "leave it out")
     files: dict[str, Any] = {
         kind: by_language(some, f"--{kind}") for kind, some in given.items() if some
     }

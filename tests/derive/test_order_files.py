@@ -121,6 +121,12 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
         assert main([*text, f"--order-{option}", value]) == 2
         told = f"expected --order-of, which it is about, got --order-{option} without it"
         assert told in capsys.readouterr().err
+    tree = ["derive", "--treebank", f"eng={english}", "--by", "inversion", "--out", out]
+    for option, value, kind in (("tags", "raw", "iob2"), ("unit", "line", "text")):
+        assert main([*tree, f"--{option}", value]) == 2
+        told = f"expected --{kind}, which it is about, got --{option} without it"
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
 
 
 def test_a_file_of_a_later_version_is_refused(saved, tmp_path):

@@ -235,10 +235,14 @@ def load_study(folder: str | Path) -> StudyFolder:
 
     Raises
     ------
-    StoreError: the folder holds no such study, or nothing of it is measured yet.
+    InputError: it is a run of another kind.
+    StoreError: its files are damaged, or nothing of it is measured yet.
     """
     folder = Path(folder)
     config = read_json(folder / "config.json", dict, _AGAIN)
+    if (kind := config.get("kind")) != "controlled":
+        expected, remedy = "a controlled study", "name folders of crosslens train conneau-sharing …"
+        refuse(str(folder), expected, f"a run of kind {kind!r}", remedy)
     told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told, _AGAIN)
     scores = measured_so_far(folder)
     if not scores:

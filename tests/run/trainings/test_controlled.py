@@ -506,7 +506,7 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
         "control": "parallel",
         "published": {"parallel": "transliteration, parallel corpora"},
     }
-    (tmp_path / "config.json").write_text(json.dumps({"study": told}))
+    (tmp_path / "config.json").write_text(json.dumps({"kind": "controlled", "study": told}))
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in scores))
     _, rows, _, findings, counted, control = summary(tmp_path)
     assert [row[0] for row in rows[1:]] == ["parallel", "same", "different"]
@@ -1121,6 +1121,12 @@ def test_a_pair_that_does_not_fit_is_refused(natural, name, changes, message, tm
         made(name, {**natural, **changes})
 
 
+def test_a_run_of_another_kind_is_no_study(tmp_path):
+    (tmp_path / "config.json").write_text('{"kind": "probe", "settings": {}}')
+    with pytest.raises(InputError, match="expected a controlled study, got a run of kind 'probe'"):
+        load_study(tmp_path)
+
+
 def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
     scores, points = [], []
     for place, (hits, cka) in enumerate(((5, 0.1), (20, 0.4), (30, 0.35), (45, 0.9))):
@@ -1134,7 +1140,7 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
         points.append((hits / 50, cka))
     told = {"name": "x", "question": "?", "paper": "conneau", "order": [], "control": "c3"}
     told["published"] = {f"c{place}": "" for place in range(4)}
-    (tmp_path / "config.json").write_text(json.dumps({"study": told}))
+    (tmp_path / "config.json").write_text(json.dumps({"kind": "controlled", "study": told}))
     found = [*scores, *means(scores)]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in found))
     (sentence,) = similarity_told(load_study(tmp_path))

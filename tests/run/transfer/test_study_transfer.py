@@ -822,3 +822,17 @@ def test_what_could_not_be_counted_is_held_against_nothing():
                   ("b", None, None, nothing))  # fmt: skip
     assert run.less_default("ner", "a") == 0 and run.less_default("ner", "b") is None
     assert not any("most frequent label" in note for note in run.notes("ner"))
+
+
+@pytest.mark.parametrize(("conditions", "what"), [(3, "trainings"), (4, "conditions")])
+def test_points_of_a_picture_are_conditions_from_four_on(conditions, what):
+    found = [
+        Score(quantity="spearman", value=0.5, n=n, task="ner", source="eng", target="eng-x",
+              condition="token_alignment",
+              details={"over": over, "points": {str(i): [i / 9, -0.1] for i in range(n)}})
+        for over, n in (("conditions", conditions), ("trainings", 2 * conditions))
+    ]  # fmt: skip
+    run = dataclasses.replace(told_of("deshpande", ("a", None, None, 0.5)), scores=found)
+    points, over = run.with_alignment_points("ner")
+    assert (len(points), over) == ((6, "trainings") if conditions == 3 else (4, "conditions"))
+    assert over == what
