@@ -13,8 +13,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # would wait for the disk for a good part of their time. Tests of when it is called replace it.
 os.fsync = lambda file: None
 
-# Before calls are checked: while a module that is checked is imported, whatever it imports is
-# compiled anew, which takes longer than these do with what is kept compiled.
+# Before calls are checked: whatever a checked module is the first to import is compiled anew, and
+# these are large.
 import pytest  # noqa: E402
 import sklearn.linear_model  # noqa: E402, F401
 import torch  # noqa: E402, F401
