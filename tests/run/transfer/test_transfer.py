@@ -25,7 +25,7 @@ from crosslens.run.transfer.data import languages_by_task, transfer_data
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.shortfall import shortfall
+from crosslens.run.transfer.shortfall import shortfall, unread_told
 from crosslens.run.transfer.summary import tables
 from crosslens.run.transfer.transfer import preset_of, run_transfer
 from crosslens.score import Score, read_scores
@@ -539,6 +539,8 @@ def trainings(*curves, updates=900):
 def test_a_training_that_still_rises_at_its_end_is_named():
     rising = shortfall(trainings([0.3, 0.5, 0.8], [0.4, 0.4, 0.5]))
     assert rising.startswith("on dev accuracy still rose by 20.0 points in the last of 3 epochs")
+    late = shortfall(trainings([*[0.4] * 9, 0.8]))  # epochs are numbers: 10 comes after 9
+    assert late.startswith("on dev accuracy still rose by 40.0 points in the last of 10 epochs")
     for settled in ([0.4, 0.75, 0.79], [0.4, 0.8, 0.7], [0.8, 0.3, 0.7], [0.5], [float("nan")]):
         assert shortfall(trainings(settled)) == ""
     (empty,) = trainings([float("nan")])  # no gold and no predicted span on dev
@@ -546,6 +548,12 @@ def test_a_training_that_still_rises_at_its_end_is_named():
     assert shortfall([dataclasses.replace(empty, details=told)]) == ""
     (old,) = trainings([0.3, 0.8])
     assert shortfall([dataclasses.replace(old, details={"epochs": {}})]) == ""
+
+
+def test_what_is_not_read_is_said_from_one_per_cent_on():
+    assert unread_told({"eng": 0.0099}, words=True) == ""
+    told = unread_told({"eng": 0.0099, "fra": 0.01}, words=False)
+    assert told == "of fra 1.0 per cent of the texts are longer than the input and are cut"
 
 
 def test_few_updates_are_named_where_dev_has_settled():
