@@ -91,8 +91,8 @@ def align(
     files = {"dictionary": dictionary, "test": test, "links": links}
     _check_files(files, first.unit)
     if test is not None and train_fraction != 0.5:
-        told = "leave one of them out"
-        refuse("train_fraction", "none with test", str(train_fraction), told)
+        remedy = "leave one of them out"
+        refuse("train_fraction", "none with test", str(train_fraction), remedy)
     if lowercase and dictionary is None:
         expected = "only with a dictionary of word types, which is read in lower case"
         refuse("lowercase", expected, f"{first.unit} vectors without one", "leave it out")
