@@ -8,6 +8,7 @@ at most a hidden ``.partial`` that nothing reads and the next run writes over.
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -48,6 +49,7 @@ _RESTORE = "restore it, or begin in another folder"
 _DEEPEST = 100  # brackets within brackets in JSON; what the library writes has a handful
 _LONGEST_NUMBER = 308  # digits of a whole number: any such number has a float
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_NOTHING = object()  # stands where a key must be and is not
 _KINDS: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -229,8 +231,12 @@ def check_shape(
     >>> check_shape([1, 2.5], "sizes", list[float])
     [1, 2.5]
     """
-    if wrong := _misfit(value, shape, ""):
-        key, expected, got = wrong
+    if wrong := _misfit(value, shape):
+        key, expected, got = (
+            "".join(wrong.key).lstrip("."),
+            _expected(wrong.shape),
+            _there(wrong.value),
+        )
         refuse(f"{where}, key {cut(key)}" if key else where, expected, got, remedy, error)
     return value
 
@@ -259,38 +265,54 @@ def _check_depth(value: Any) -> None:
         inner = [part for some in parts for part in some if isinstance(part, (dict, list))]
 
 
-def _misfit(value: Any, shape: Any, key: str) -> tuple[str, str, str] | None:
-    """The first place where a value of JSON is not of the shape: its key, what was expected, and
-    what is there."""
-    origin, parts = typing.get_origin(shape), typing.get_args(shape)
-    if origin in (types.UnionType, typing.Union):
-        misfits = [_misfit(value, part, key) for part in parts]
+class _Misfit(typing.NamedTuple):
+    """A place where a value is not of its shape: the steps to it, its shape and what is there."""
+
+    key: tuple[str, ...]
+    shape: Any
+    value: Any
+
+
+@functools.cache
+def _taken_apart(shape: Any) -> tuple[Any, tuple[Any, ...], dict[str, tuple[Any, bool]] | None]:
+    """Of which kind a value must be, the shape's parts, and of a TypedDict the shape of each key,
+    and whether it must be there, in the order in which they are declared."""
+    if not typing.is_typeddict(shape):
+        return typing.get_origin(shape) or shape, typing.get_args(shape), None
+    hints, required = typing.get_type_hints(shape), shape.__required_keys__
+    return dict, (), {name: (hint, name in required) for name, hint in hints.items()}
+
+
+def _misfit(value: Any, shape: Any) -> _Misfit | None:
+    """The first place where a value of JSON is not of the shape."""
+    kind, parts, keys = _taken_apart(shape)
+    if kind in (types.UnionType, typing.Union):
+        misfits = []
+        for part in parts:
+            if (wrong := _misfit(value, part)) is None:
+                return None
+            misfits.append(wrong)
         # of the right kind, with something wrong in it
-        within = [one for one in misfits if one and one[0] != key]
-        return (
-            None
-            if None in misfits
-            else within[0]
-            if within
-            else (key, _expected(shape), _there(value))
-        )
-    kind = origin or (dict if typing.is_typeddict(shape) else shape)
+        return next((one for one in misfits if one.key), _Misfit((), shape, value))
     if not _is(value, kind, parts):
-        return key, _expected(shape), _there(value)
+        return _Misfit((), shape, value)
     items: Iterator[tuple[str, Any, Any]] = iter(())
-    if typing.is_typeddict(shape):
-        # in the order in which they are declared
-        for name, hint in typing.get_type_hints(shape).items():
-            inner = f"{key}.{name}".lstrip(".")
-            if name in shape.__required_keys__ and name not in value:
-                return inner, _expected(hint), "nothing"
-            if name in value and (wrong := _misfit(value[name], hint, inner)):
-                return wrong
-    elif origin is dict:
-        items = ((f"{key}.{name}".lstrip("."), item, parts[1]) for name, item in value.items())
-    elif origin is list:
-        items = ((f"{key}[{i}]", item, parts[0]) for i, item in enumerate(value))
-    return next((wrong for name, item, part in items if (wrong := _misfit(item, part, name))), None)
+    if keys is not None:
+        items = (
+            (f".{name}", value.get(name, _NOTHING), hint)
+            for name, (hint, required) in keys.items()
+            if required or name in value
+        )
+    elif kind is dict and parts:
+        items = ((f".{name}", item, parts[1]) for name, item in value.items())
+    elif kind is list and parts:
+        items = ((f"[{i}]", item, parts[0]) for i, item in enumerate(value))
+    for name, item, part in items:
+        if item is _NOTHING:
+            return _Misfit((name,), part, item)
+        if wrong := _misfit(item, part):
+            return wrong._replace(key=(name, *wrong.key))
+    return None
 
 
 def _is(value: Any, kind: Any, choices: tuple[Any, ...]) -> bool:
@@ -316,7 +338,9 @@ def _expected(shape: Any) -> str:
 
 def _there(value: Any) -> str:
     return (
-        _KINDS[type(value)]
+        "nothing"
+        if value is _NOTHING
+        else _KINDS[type(value)]
         if isinstance(value, (dict, list))
         else "null"
         if value is None

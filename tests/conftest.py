@@ -1,8 +1,13 @@
 """What tests may look for outside the repository. DEVELOPERS.md says where to put it;
 tests/SKIPS.md lists every skip."""
 
+import gc
 import os
 from pathlib import Path
+
+# Python looks for garbage again and again among all that the libraries and the collected tests are
+# made of, and these stay: they are put aside when they are there (below).
+gc.disable()
 
 # Before numpy and torch are loaded, and for the processes that tests start: what they compute is
 # small, and threads that wait for each other on a busy machine make it many times slower. Tests of
@@ -29,6 +34,11 @@ def pytest_collection_modifyitems(items):
     """Rooms whose files take minutes come first, so that no worker is left with one at the end."""
     long = ("run", "models", "report", "house", "front")
     items.sort(key=lambda item: not {*long} & {*item.path.relative_to(ROOT / "tests").parts})
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -29,15 +29,15 @@ from crosslens.progress import is_quiet
 _SMALL = EncoderConfig(
     vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32, dropout=0.0
 )
-# About six rows a batch: with mixed batches a language is often in the share of one process only,
+# About four rows a batch: with mixed batches a language is often in the share of one process only,
 # and sometimes in no row at all.
 _ALIKE = {
-    "steps": 50,
+    "steps": 20,
     "tlm_share": 0.0,
     "log_every": 1,
-    "validate_every": 50,
-    "save_every": 25,
-    "batch_tokens": 48,
+    "validate_every": 20,
+    "save_every": 10,
+    "batch_tokens": 36,
     "encoder": _SMALL,
 }
 
