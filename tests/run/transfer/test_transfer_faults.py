@@ -171,7 +171,8 @@ def test_what_is_wrong_is_named_before_anything_is_trained(tmp_path, capsys, wha
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
-    """A function that makes a run which was stopped in its second epoch, and the command line."""
+    """The command line, a function that lays down a run which was stopped in its second epoch, and
+    the scores of one that was not."""
     folder = tmp_path_factory.mktemp("stopped")
     write(folder, SOUND["xnli"])
     line = f"transfer --encoder {ENCODER} --tasks xnli --train eng --test deu --quiet --epochs 2"
@@ -181,17 +182,19 @@ def stopped(tmp_path_factory):
     def run(out):
         return typed(line, str(folder / "data"), "--out", str(out))
 
+    keep = FineTuned.keep
+
+    def keep_one(tuned, epoch, found):
+        if epoch == 2:
+            raise KeyboardInterrupt
+        keep(tuned, epoch, found)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FineTuned, "keep", keep_one)
+        assert run(folder / "half") == 130
+
     def stop(out):
-        keep = FineTuned.keep
-
-        def keep_one(tuned, epoch, found):
-            if epoch == 2:
-                raise KeyboardInterrupt
-            keep(tuned, epoch, found)
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(FineTuned, "keep", keep_one)
-            assert run(out) == 130
+        shutil.copytree(folder / "half", out)
         return next((out / "models").iterdir())
 
     return run, stop, (folder / "whole" / "scores.jsonl").read_bytes()
