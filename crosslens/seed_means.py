@@ -1,38 +1,26 @@
 """Means over seeds of what a controlled study measures of each training."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from crosslens.hits import equal_items, hits_of
 from crosslens.score import QUANTITIES, Score
 from crosslens.seed_intervals import seeds_share
 from crosslens.stats import mean_interval
 
-__all__ = ["hits_of", "means"]
-
-
-def hits_of(scores: Iterable[Score]) -> tuple[np.ndarray, np.ndarray]:
-    """(seeds, n) right answers of both directions for each held-out sentence, and (seeds, n) of how
-    many, from scores of one layer and condition; those that do not keep their hits are left out."""
-    seeds: dict[int | None, list[np.ndarray]] = {}
-    for score in scores:
-        marks = (score.details or {}).get("hits")
-        if marks is None:
-            continue
-        hits = np.array([mark == "1" for mark in marks], float)
-        seeds.setdefault(score.seed, []).append(hits)
-    found = np.array([np.sum(ways, axis=0) for _, ways in sorted(seeds.items())])
-    return found, np.full_like(found, len(next(iter(seeds.values()))))
+__all__ = ["means"]
 
 
 def means(scores: Sequence[Score]) -> list[Score]:
     """Means over seeds with 95 % intervals, as scores without a seed.
 
     Retrieval: over both directions, of the held-out sentences, the interval over seeds and
-    sentences, with one seed over sentences alone. Everything else: Student's interval over seeds; with one seed, or where all have the
-    same value, that of the first measurement over its items.
+    sentences (those that say the same count as one), with one seed over sentences alone.
+    Everything else: Student's interval over seeds; with one seed, or where all have the same
+    value, that of the first measurement over its items.
     """
     groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
@@ -52,7 +40,7 @@ def _mean(found: Sequence[Score]) -> Score:
     high: float | None
     told: dict[str, Any] = {"seeds": seeds}
     if all("hits" in (score.details or {}) for score in found):
-        value, low, high = seeds_share(*hits_of(found))
+        value, low, high = seeds_share(*hits_of(found, equal_items(found)))
         told["part"] = "held_out"
     else:
         value, low, high = _over_seeds([score.value for score in found], first)

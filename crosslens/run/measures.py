@@ -18,12 +18,14 @@ from crosslens.alignment.neighbours.csls import By, neighbours_both
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
 from crosslens.alignment.similarity.linear_cka import LayerCKA
 from crosslens.errors import InputError, refuse
+from crosslens.hits import kept_hits
 from crosslens.probes import language_id
 from crosslens.progress import Progress
 from crosslens.run.collapse import collapse_reason, is_collapsed, reason_of
-from crosslens.run.repeats import groups_of, repeated, tested_too
+from crosslens.run.repeats import groups_of, repeated, store_groups, tested_too
 from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
+from crosslens.stats import cluster_sums, share_interval
 
 __all__ = [
     "Fitted",
@@ -57,6 +59,17 @@ class Split:
         even = np.argsort(np.argsort(first))[codes] % 2 == 0
         return even, ~even
 
+    def groups_of(self, part: str) -> np.ndarray | None:
+        """The group of each row of a part ("all", "held_out", or "train" in the order in which its
+        halves are judged); None where no two of its rows say the same."""
+        if self.groups is None:
+            return None
+        rows = {"all": np.arange(len(self.groups)), "held_out": self.held_out}.get(part)
+        if rows is None:
+            rows = np.concatenate([self.train[half] for half in self.halves()[::-1]])
+        groups = self.groups[rows]
+        return groups if len(np.unique(groups)) < len(groups) else None
+
 
 def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | None = None) -> Split:
     """Divide n sentences at random.
@@ -68,8 +81,7 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
 
     Raises
     ------
-    InputError: fewer than 20 sentences, or fewer than 10 in one part; also where so many say the
-        same that no split is left.
+    InputError: fewer than 20 sentences, or fewer than 10 different ones in one part.
 
     >>> split = make_split(20, 0.5, seed=0)
     >>> len(split.train), len(split.held_out)
@@ -86,9 +98,10 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
     order = np.random.default_rng([seed, 0x5917]).permutation(codes.max() + 1)
     sizes = np.cumsum(np.bincount(codes)[order])
     taken = np.isin(codes, order[: int(np.abs(sizes - count).argmin()) + 1])
-    if min(taken.sum(), n - taken.sum()) < _FEWEST // 2:
-        expected = f"at least {_FEWEST // 2} sentences on either side, equal ones on one"
-        got = f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones"
+    different = [len(np.unique(codes[side])) for side in (taken, ~taken)]
+    if min(different) < _FEWEST // 2:
+        expected = f"at least {_FEWEST // 2} different sentences on either side, equal ones on one"
+        got = f"{different[0]} and {different[1]}, in {n}"
         refuse("texts", expected, got, "give more different sentences")
     return Split(
         np.flatnonzero(taken), np.flatnonzero(~taken), None if repeated(codes) == 0 else codes
@@ -118,15 +131,17 @@ def fitted_elsewhere(
 
     Raises
     ------
-    InputError: fewer than 20 sentences of either corpus.
+    InputError: fewer than 20 sentences to learn from, or fewer than 20 different ones to judge by.
     """
-    rows, n = np.flatnonzero(~tested_too(learnt, judged)), judged[0].n
-    if n < _FEWEST:
-        refuse("texts", f"at least {_FEWEST} sentences", str(n), "give more text")
+    rows, groups = np.flatnonzero(~tested_too(learnt, judged)), store_groups(judged)
+    if (different := len(np.unique(groups))) < _FEWEST:
+        expected = f"at least {_FEWEST} different sentences"
+        refuse("texts", expected, str(different), "give more text")
     if len(rows) < _FEWEST:
         got = f"{len(rows)} that are not judged by"
         refuse("fit", f"at least {_FEWEST} sentences", got, "learn from another corpus")
-    return Fitted(learnt, rows), Split(np.arange(0), np.arange(n))
+    split = Split(np.arange(0), np.arange(len(groups)), groups if repeated(groups) else None)
+    return Fitted(learnt, rows), split
 
 
 def retrieval_scores(
@@ -160,6 +175,9 @@ def retrieval_scores(
     hits: keep the outcome of each held-out sentence in the details, for
         :func:`crosslens.run.comparison.compare_with_controls`.
 
+    Where sentences say the same, the interval is over groups of these
+    (:func:`crosslens.stats.share_interval`), whose number is in the details; else it is Wilson's.
+
     A layer that cannot be measured, all of whose vectors are alike, say, has NaN for its values,
     and the reason in the details.
     """
@@ -191,17 +209,18 @@ def retrieval_scores(
                 told: dict[str, Any] = {"by": by} if by != "cosine" else {}
                 if place.fitted_on is not None:
                     told["dimensions"] = x.d
+                groups = split.groups_of(place.part)
                 if result is None:
                     told["reason"] = reason
                 elif hits and place.part == "held_out":
-                    told["hits"] = "".join("1" if hit else "0" for hit in result.correct)
+                    told |= kept_hits(result.correct, groups)
                 where = {
                     **fields,
                     "layer": layer,
                     "source": source.language,
                     "target": target.language,
                 }
-                scores.append(_retrieval_score(result, place, where, told))
+                scores.append(_retrieval_score(result, place, where, told, groups))
     return scores
 
 
@@ -295,13 +314,18 @@ def _retrieval_score(
     place: _Place,
     fields: Mapping[str, Any],
     told: Mapping[str, Any],
+    groups: np.ndarray | None,
 ) -> Score:
-    """A score with what it was measured on; NaN without a result."""
+    """A score with what it was measured on, and of which groups of sentences; NaN without a result."""
     details: dict[str, Any] = {"part": place.part, "chance": 1 / place.competing}
     if place.fitted_on is not None:
         details["fitted_on"] = place.fitted_on
     details |= told
     low, high = (None, None) if result is None else result.interval
+    if result is not None and groups is not None:
+        found, of = cluster_sums(result.correct, groups)
+        details["groups"] = len(of)
+        low, high = share_interval(found, of)[1:]
     value = math.nan if result is None else result.precision
     return Score(
         **fields,

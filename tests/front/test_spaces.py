@@ -134,6 +134,24 @@ def test_a_rotation_is_learnt_from_one_corpus_and_judged_by_all_of_another():
     assert {(s.n, s.details["fitted_on"], s.details["chance"]) for s in after} == {(40, 50, 1 / 40)}
 
 
+def test_what_a_rotation_is_judged_by_counts_once_where_it_stands_there_twice():
+    learnt, once = sides_of(2, 50), sides_of(1, 40)
+    twice = [
+        as_activations([np.tile(side.layer(0), (2, 1))], language=side.language, unit="sentence")
+        for side in once
+    ]
+    plain, doubled = align(*once, fit=learnt), align(*twice, fit=learnt)
+    assert {s.details["groups"] for s in doubled.where(quantity="precision_at_1")} == {40}
+    for one, two in zip(plain, doubled.where(quantity="precision_at_1"), strict=False):
+        assert (one.n, two.n) == (40, 80) and "groups" not in one.details
+    few = [
+        as_activations([np.tile(x.layer(0)[:19], (3, 1))], language=x.language, unit="sentence")
+        for x in once
+    ]
+    with pytest.raises(InputError, match="texts: expected at least 20 different sentences, got 19"):
+        align(*few, fit=learnt)
+
+
 @pytest.mark.parametrize(
     ("fit", "more", "argument"),
     [

@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
+from crosslens.hits import kept_hits
 from crosslens.run.comparison import compare_with_controls
 from crosslens.score import Score
-from crosslens.stats import difference_interval, paired_interval, share_interval
+from crosslens.stats import (
+    cluster_sums,
+    difference_interval,
+    paired_interval,
+    share_interval,
+)
 
 WAYS = [("eng", "fra"), ("fra", "eng"), ("eng", "rus")]
 N = 120
@@ -28,10 +34,10 @@ def outcomes(seed=0):
     }
 
 
-def score(condition, way, found, part="held_out", layer=2):
+def score(condition, way, found, part="held_out", layer=2, groups=None):
     details = {"part": part, "chance": 1 / N}
     if part == "held_out":
-        details["hits"] = "".join("01"[int(hit)] for hit in found)
+        details |= kept_hits(found, groups)
     return Score(
         quantity="precision_at_1",
         value=float(found.mean()),
@@ -97,6 +103,31 @@ def test_the_mean_over_directions_counts_sentences_not_directions():
         mean.source,
         mean.target,
     ) == (None, None)
+
+
+def test_sentences_that_say_the_same_are_one_unit_of_every_interval():
+    found, groups = outcomes(), np.arange(N) // 3
+    result = compared(found, groups=groups)
+    assert not any({"hits", "equal_items"} & {*s.details} for s in result)
+    of = np.full(40, 3)
+    for s in result:
+        if s.task == "sentence_retrieval" and s.condition == "unaligned":
+            way = s.source, s.target
+            more = found["unaligned", way].astype(int) - found["random_encoder", way]
+            expected = difference_interval(more.reshape(40, 3).sum(1), of)
+            assert tuple(s.details["above_control"].values()) == pytest.approx(expected)
+    (mean,) = [
+        s for s in result if s.task == "mean_sentence_retrieval" and s.condition == "unaligned"
+    ]
+    mine, control = (
+        cluster_sums(np.sum([found[c, way] for way in WAYS], axis=0), groups)[0]
+        for c in ("unaligned", "random_encoder")
+    )
+    assert (mean.value, mean.low, mean.high) == pytest.approx(share_interval(mine, 3 * of))
+    expected = difference_interval(mine - control, 3 * of)
+    assert tuple(mean.details["above_control"].values()) == pytest.approx(expected)
+    assert mean.details["control"] == pytest.approx(control.sum() / (3 * N))
+    assert (mean.n, mean.details["groups"]) == (N, 40)
 
 
 def test_layers_are_compared_with_the_same_layer():

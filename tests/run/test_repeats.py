@@ -16,7 +16,7 @@ from crosslens.run.collapse import is_collapsed
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores
 from crosslens.run.repeats import equal_rows, groups_of, repeats_told, sentence_groups, store_groups
 from crosslens.score import read_scores
-from crosslens.stats import wilson_interval
+from crosslens.stats import share_interval, wilson_interval
 
 
 def test_items_are_together_that_are_equal_on_any_side():
@@ -55,8 +55,53 @@ def test_no_group_is_on_both_sides_or_in_both_halves():
 
 
 def test_a_text_of_one_sentence_again_and_again_is_refused():
-    with pytest.raises(InputError, match=r"texts: .*got .+, of 2"):
+    with pytest.raises(InputError, match=r"texts: .* different sentences .*got \d and \d, in 100"):
         make_split(100, 0.5, 0, np.arange(100) // 95)
+    for n in (10, 19):
+        with pytest.raises(InputError, match=r"got \d+ and \d+, in 100"):
+            make_split(100, 0.5, 0, np.minimum(np.arange(100), n - 1))
+
+
+def test_intervals_of_retrieval_are_over_different_sentences(tmp_path):
+    """Equal sentences stand and fall together but for the ties, so 30 copies of 12 say as much as
+    12; a text without repeats keeps Wilson's interval."""
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=(60, 16)).astype(np.float32)
+    noisy = base + 1.2 * rng.normal(size=base.shape).astype(np.float32)
+    rows = rng.integers(0, 60, 240)
+    stores = [
+        store(tmp_path / name, name, [side[rows] + 1e-3 * rng.normal(size=(240, 16))])
+        for name, side in (("eng", base), ("fra", noisy))
+    ]
+    split = make_split(240, 0.5, 0, rows)
+    scores = retrieval_scores(*stores, split, {}, hits=True, on_train=True)
+    parts = {
+        "all": np.arange(240),
+        "held_out": split.held_out,
+        "train": np.concatenate([split.train[half] for half in split.halves()[::-1]]),
+    }
+    sides = {s.language: s.layer(0).astype(np.float64) for s in stores}
+    for s in scores:
+        at = parts[s.details["part"]]
+        found, of = np.zeros(60), np.bincount(rows[at], minlength=60)
+        if s.condition == "unaligned":
+            blocks = (
+                [at]
+                if s.details["part"] != "train"
+                else np.split(at, [int(split.halves()[1].sum())])
+            )
+            for block in blocks:
+                x, y = (sides[code][block] for code in (s.source, s.target))
+                x, y = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (x, y))
+                np.add.at(found, rows[block], (x @ y.T).argmax(1) == np.arange(len(block)))
+            there = of > 0
+            expected = share_interval(found[there], of[there])
+            assert (s.value, s.low, s.high) == pytest.approx(expected)
+        assert s.details["groups"] == np.sum(of > 0) < s.n
+        assert ("equal_items" in s.details) == (s.details["part"] == "held_out")
+    for s in retrieval_scores(*stores, make_split(240, 0.5, 0), {}):
+        assert "groups" not in s.details
+        assert (s.low, s.high) == wilson_interval(round(s.value * s.n), s.n)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from crosslens.hits import equal_items, hits_of
 from crosslens.readers.published import claims
 from crosslens.report.folders.controlled import REACHED, StudyFolder, order_called
 from crosslens.report.folders.controlled_sentences import comparisons_told
 from crosslens.report.parts.wording import join
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_contrast
-from crosslens.seed_means import hits_of
 
 __all__ = [
     "JUDGED",
@@ -96,13 +96,14 @@ def _hits(
     """Right answers of a condition at its chosen layer, and of how many; none where nothing was measured."""
     best = (study.untrained if condition == "random_encoder" else study.layers).get(name)
     if best is None:
-        return np.zeros((0, 0)), np.zeros((0, 0))
+        return hits_of([])
     wanted = (name, "precision_at_1", condition, best.layer)
-    return hits_of(
+    found = [
         score
         for score in study.scores
         if (score.encoder, score.quantity, score.condition, score.layer) == wanted
-    )
+    ]
+    return hits_of(found, equal_items(study.scores))
 
 
 def changed(

@@ -21,6 +21,7 @@ from crosslens.derive.reorderings import neighbours_kept
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.files import lock_folder
 from crosslens.front.calls import train, training_recipes
+from crosslens.hits import equal_items, hits_of
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.token_files import open_tokens
 from crosslens.models.text.vocabularies import load_vocabularies
@@ -56,7 +57,7 @@ from crosslens.run.trainings.controlled import Condition, expected_cost, run_con
 from crosslens.run.trainings.controlled_measures import measure
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_contrast, seeds_share
-from crosslens.seed_means import hits_of, means
+from crosslens.seed_means import means
 from crosslens.stats import mean_interval
 
 pytestmark = pytest.mark.usefixtures("few_kept")
@@ -233,7 +234,7 @@ def test_a_finished_study_has_scores_of_each_seed_and_their_means(finished):
                 ]
                 assert len(rows) == 4
                 assert one.value == pytest.approx(np.mean([s.value for s in rows]))
-                assert (one.low, one.high) == seeds_share(*hits_of(rows))[1:]
+                assert (one.low, one.high) == seeds_share(*hits_of(rows, equal_items(rows)))[1:]
     overlap = {
         s.encoder: s.value for s in scores if s.quantity == "subword_overlap_tokens" and s.seed == 0
     }
@@ -1458,6 +1459,32 @@ def test_a_natural_pair_is_in_the_title(tmp_path):
     two = [*called, *(dataclasses.replace(s, target="deu") for s in called)]
     study_of(tmp_path, two, ["default"])
     assert load_study(tmp_path).title == "deshpande-corpora: ?"
+
+
+def test_sentences_that_say_the_same_are_counted_together_in_comparisons(tmp_path):
+    """Also where trainings of an earlier version, beside newer ones, do not say which do."""
+    scores = [*natural_scores("default", 30, 20), *natural_scores("none", 3, 2)]
+    together = [[i, i + 25] for i in range(25)]
+    told = [
+        dataclasses.replace(one, details={**one.details, "equal_items": together})
+        if "hits" in one.details and one.encoder == "none"
+        else one
+        for one in scores
+    ]
+    study_of(tmp_path, [*told, *means(told)], ("default", "none"), order=[["default"], ["none"]])
+    found = differences(load_study(tmp_path), "default", "none")
+    groups = np.arange(50) % 25
+
+    def side(name, condition="unaligned"):
+        return hits_of(
+            [s for s in scores if (s.encoder, s.condition, s.layer) == (name, condition, 1)], groups
+        )
+
+    sides = [(1.0, *side("default"))], [(-1.0, *side("none"))]
+    assert found["sentences"] == seeds_contrast(*sides)
+    for weight, part in zip((-1.0, 1.0), sides, strict=True):
+        part.append((weight, *side("default" if weight < 0 else "none", "random_encoder")))
+    assert found["gain of sentences"] == seeds_contrast(*sides)
 
 
 def test_untrained_encoders_that_find_as_many_but_others_are_not_the_same(tmp_path):
