@@ -546,10 +546,10 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def _values(field: pa.Field, values: Any) -> pa.Array:
     """One or several values as an array of a column's type."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
     several = (
-        list(values)
-        if isinstance(values, (list, tuple, set, frozenset, range, np.ndarray))
-        else [values]
+        list(values) if isinstance(values, (list, tuple, set, frozenset, range)) else [values]
     )
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     try:

@@ -23,7 +23,7 @@ from crosslens.activations import Activations
 from crosslens.activations_memory import MemoryWriter
 from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.corpus import Corpus, as_corpus
-from crosslens.errors import check_choice, refuse
+from crosslens.errors import check_choice, quote, refuse
 from crosslens.models.extraction.encode import Encoded, encode
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.type_averages import average_types, embedding_rows, plan_types
@@ -234,6 +234,10 @@ def _choose_arrays(
     names = encoder.output_names(outputs)
     if layers is None:
         return names
+    numbers = np.asarray(layers)
+    if numbers.ndim != 1 or numbers.size and numbers.dtype.kind not in "iu":
+        refuse("layers", "a list of whole numbers", quote(layers), "write [8] for layer 8 alone")
+    layers = numbers.tolist()
     wrong = [layer for layer in layers if not 0 <= layer < encoder.layers]
     if wrong or not layers or len(set(layers)) != len(layers):
         expected = f"layers from 0 to {encoder.layers - 1}, each once"

@@ -209,6 +209,7 @@ def test_the_index_is_the_columns_or_some_of_them(store):
         {"language": "eng", "word": "bank"},
         {"pieces": {0, 3}},
         {"pieces": np.array([1, 2])},
+        {"pieces": np.array(2)},
         {"note": None},
         {"word": "nowhere"},
         {"word": []},
@@ -219,7 +220,14 @@ def test_the_index_is_the_columns_or_some_of_them(store):
 def test_rows_are_those_that_a_loop_finds(store, equal):
     def fits(i):
         return all(
-            INDEX[name][i] in (value if isinstance(value, (list, set, np.ndarray)) else [value])
+            INDEX[name][i]
+            in (
+                np.atleast_1d(value)
+                if isinstance(value, np.ndarray)
+                else value
+                if isinstance(value, (list, set))
+                else [value]
+            )
             for name, value in equal.items()
         )
 

@@ -295,7 +295,15 @@ def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, t
     assert np.array_equal(some.layer(2, "mlp"), every.layer(2, "mlp"), equal_nan=True)
     assert not np.allclose(every.layer(2, "mlp"), every.layer(2), atol=0.1)
     assert not np.allclose(every.layer(2, "attention"), every.layer(2, "mlp"), atol=0.1)
-    for wrong, told in (((0, 4), "got 4"), ((1, 1), "got 1, 1"), ((), "got none")):
+    assert extract(encoder, text(), tmp_path / "one", layers=np.array([2])).layer_numbers == [2]
+    for wrong, told in (
+        ((0, 4), "got 4"),
+        ((1, 1), "got 1, 1"),
+        ((), "got none"),
+        (2, "got 2; write"),
+        ([1.0], r"got \[1.0\]"),
+        ("12", "got '12'"),
+    ):
         with pytest.raises(InputError, match=f"layers: .*{told}"):
             extract(encoder, text(), tmp_path / "wrong", layers=wrong)
     with pytest.raises(InputError, match="layers: expected layers that"):
