@@ -4,6 +4,7 @@ of the original alone, beside the same runs asked for one by one."""
 import dataclasses
 import html
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -263,8 +264,15 @@ def test_tables_and_page_have_a_row_for_each_condition(finished, capsys):
     assert [row[0] for row in rows[1:]] == list(NAMES) and rows[1][1] == "2"
     assert not load_study_transfer(finished).orders("ner")  # a study of conditions by name has none
     assert rows[0][2:5] == ("zero-shot", "trained on it", "original alone")
-    zero = one(finished, condition=None, encoder=NAMES[0], seed=None, target="eng-x")
-    assert rows[1][2].startswith(f"{100 * zero.value:.1f} [")
+    columns = {
+        "zero-shot": {"condition": None, "target": "eng-x"},
+        "trained on it": {"condition": "in_language", "target": "eng-x"},
+        "in the original": {"condition": None, "target": "eng"},
+        "most frequent": {"condition": "majority", "target": "eng-x"},
+    }
+    for column, wanted in columns.items():
+        mean = one(finished, encoder=NAMES[0], seed=None, **wanted)
+        assert re.split(" |$", rows[1][rows[0].index(column)])[0] == f"{100 * mean.value:.1f}"
     assert rows[1][-1] == "-2.1 or -2.3"  # of English names, Tables 5 and 7
     page = write_report(finished).read_text()
     assert "Zero-shot transfer in" in page and "condition by condition" in page
@@ -772,6 +780,8 @@ def test_what_is_above_default_is_above_0():
     assert told_of("conneau", rows[1]).less_default("ner", "extra") is None
     some = told_of("conneau", *rows, *(("extra", None, seed, 0.5) for seed in (0, 1)))
     assert some.trainings("ner", "extra") == 2
+    unmeasured = dataclasses.replace(some, scores=[s for s in some.scores if s.seed is not None])
+    assert unmeasured.trainings("ner", "extra") == 0
 
 
 @pytest.mark.parametrize(
