@@ -71,7 +71,7 @@ def test_tables_a_report_and_the_same_run_from_its_file(data, tmp_path, capsys):
     ("change", "match"),
     [
         (["--tasks", ""], "--tasks: expected a value"),
-        (["--tasks", "wic"], "--tasks: expected tasks that can be fine-tuned"),
+        (["--tasks", "wic"], "task: expected one that can be fine-tuned"),
         (["--freeze", "x"], "--freeze: expected whole numbers"),
         (["--preset", "mine"], "--preset: expected one of"),
         (["--test", "fra"], "expected a language of the data"),

@@ -206,8 +206,7 @@ def _task_of(name: str) -> Task:
     task = find_task(name)
     if task is None or task.kind not in READ:
         known = ", ".join(one.name for one in TASKS if one.kind in READ)
-        expected = f"tasks that can be fine-tuned ({known})"
-        refuse("--tasks", expected, repr(name), "choose among these")
+        refuse("task", f"one that can be fine-tuned ({known})", repr(name), "choose among these")
     return task
 
 

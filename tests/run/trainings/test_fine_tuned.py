@@ -109,7 +109,7 @@ def test_languages_by_other_codes_than_the_datas_are_refused(texts, tmp_path):
     [
         ({"data": None}, "data: expected the folder with the tasks' data, got none"),
         ({"tasks": None}, "tasks: expected tasks to fine-tune on, by commas, got none"),
-        ({"tasks": "xnil"}, "tasks: expected tasks that can be fine-tuned"),
+        ({"tasks": "xnil"}, "task: expected one that can be fine-tuned"),
         ({"transfer.test": "eng,swh"}, "expected a language of the data .*, got swh"),
         ({"transfer.seeds": 0}, "transfer.seeds: expected 1 or more, got 0"),
         ({"transfer.seed": "x"}, "transfer.seed: expected int, got 'x'"),

@@ -211,7 +211,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(
         ({"test": ["en_ewt", "en_ewt"]}, "--test: expected another language"),
         ({"layers": [9]}, "layers: expected from 0 to 4"),
         ({"links": "short"}, "--links: expected a line for each pair of sentences"),
-        ({"tasks": ["nothing"]}, "--tasks: expected tasks that can be fine-tuned"),
+        ({"tasks": ["nothing"]}, "^task: expected one that can be fine-tuned"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

@@ -453,8 +453,8 @@ def test_a_limit_holds_for_each_split(data):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"tasks": ["scws"]}, "--tasks: expected tasks that can be fine-tuned"),
-        ({"tasks": ["nothing"]}, "--tasks: expected tasks"),
+        ({"tasks": ["scws"]}, "^task: expected one that can be fine-tuned"),
+        ({"tasks": ["nothing"]}, "^task: expected one that can be fine-tuned"),
         ({"test": ["fra"]}, "task xnli: expected a language of the data"),
         (
             {"test": ["eng", "fra"], "tasks": ["xnli", "ner"]},
