@@ -126,6 +126,8 @@ def test_a_text_of_its_own_is_tested_on_data_in_its_order(place, finished, tmp_p
             assert theirs.value > 0.2
     files = json.loads((finished / "config.json").read_text())["settings"]["files"]
     assert sum("eng-inversion" in file for file in files) == 3
+    of_trainings = [s for s in read_scores(finished / "scores.jsonl") if s.seed is not None]
+    assert {s.evidence.part for s in of_trainings} == {"test"}
 
 
 def test_the_original_alone_reads_the_words_in_that_order(place, finished):
