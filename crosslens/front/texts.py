@@ -92,14 +92,6 @@ def extract_files(
         "random_seed": random_seed,
         "precision": precision,
     }
-    shown = {
-        "encoder": [str(name) if code == "*" else f"{code}={name}" for code, name in each.items()],
-        "text": [f"{code}={path}" for code, path in texts.items()],
-        **{"unit": unit, "pool": pool, "words": words, "long": long_input, "device": device},
-        **{"layers": layers and ",".join(map(str, layers)), "outputs": ",".join(outputs)},
-        **{**numbers, **loading, "special_tokens": special_tokens or None},
-        "lowercase": lowercase or None,
-    }
     with join_world("cuda" if device.startswith("cuda") else "cpu") as world:
         loading["device"] = str(world.device) if world.size > 1 else device
         with world.together():
@@ -119,6 +111,18 @@ def extract_files(
         with world.together():
             if world.first:
                 make_folder(out, "--out")
+                encoders = [
+                    str(name) if code == "*" else f"{code}={name}" for code, name in each.items()
+                ]
+                shown = {
+                    **{**numbers, **loading, "device": device},
+                    **{"unit": unit, "pool": pool, "words": words, "long": long_input},
+                    **{"outputs": ",".join(outputs), "encoder": encoders},
+                    "text": [f"{code}={path}" for code, path in texts.items()],
+                    "layers": None if layers is None else ",".join(map(str, layers)),
+                    "special_tokens": special_tokens or None,
+                    "lowercase": lowercase or None,
+                }
                 keep_asked(out, "extract", asked_of(shown, ["encoder", "text"]), ["text"])
         return {
             code: extract(

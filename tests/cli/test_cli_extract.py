@@ -11,7 +11,10 @@ import pytest
 from ground_tools import GRAMMAR, snapshot
 from typed import typed
 
+import crosslens as cl
 from crosslens.activations import Activations
+from crosslens.asked import read_asked
+from crosslens.errors import InputError
 
 TEXT = "The cat sat.\nA dog ran home, and the cat ran.\n"
 TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
@@ -405,8 +408,9 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
     )
     assert extract("eng=eng.txt") == 2
     assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists()
-    (place / "fra.txt").write_text(TEXT * 10, encoding="utf-8")
-    (place / "deu.txt").write_text(TEXT * 10, encoding="utf-8")
+    for name in ("fra", "deu"):
+        lines = [f"{name} {i}\n" for i in range(20)]
+        (place / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
     assert (
         typed("study --encoder encoder --text deu=deu.txt --text fra=fra.txt --out study --quiet")
         == 2
@@ -417,6 +421,15 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
         and not (place / "study").exists()
     )
     assert extract("eng=eng.txt", "--trust-remote-code") == 0 and (place / "ran").exists()
+
+
+def test_layers_that_are_no_list_are_refused_and_an_array_is_one(place):
+    for wrong in (1, "12"):
+        with pytest.raises(InputError, match="^layers: expected a list of whole numbers, got"):
+            cl.extract_files("encoder", {"eng": "eng.txt"}, "out", layers=wrong)
+    assert not (place / "out").exists()
+    kept = cl.extract_files("encoder", {"eng": "eng.txt"}, "out", layers=np.array([0, 2]))["eng"]
+    assert kept.layer_numbers == [0, 2] and read_asked("out", "extract")[0]["layers"] == "0,2"
 
 
 def test_a_damaged_block_is_named_with_its_rows(place):
