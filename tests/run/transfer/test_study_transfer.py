@@ -672,6 +672,26 @@ def test_what_is_of_the_copy_or_of_both_is_no_setting_of_the_original_alone(sett
         assert (alone.select, alone.tlm_share) == kept
 
 
+def test_the_original_alone_has_no_vocabulary_of_a_copy():
+    """Of a text of its own, in another word order, the recipe names the language that it copies."""
+    settings = {"syntax": "syntax.txt"}
+    conditions = controlled_study("deshpande-compositions", settings).conditions.values()
+    assert any(condition.recipe.vocabulary.copies for condition in conditions)
+    for condition in conditions:
+        alone = resolve(monolingual_recipe(condition.recipe, "eng"))
+        assert alone.vocabulary.copies == {} and alone.languages == ("eng",)
+
+
+def test_a_mean_is_told_where_every_seed_was_measured():
+    fields = {"quantity": "token_alignment", "condition": "unaligned", "n": 9}
+    scores = [
+        Score(**fields, encoder=name, seed=seed, value=value)
+        for name, seed, value in (("a", 0, 0.2), ("a", 1, 0.4), ("b", 0, 0.6), ("b", 2, 0.8))
+    ]
+    found = StudyModels(Path(), {}, {}, [], [0, 1], scores).measured["token_alignment"]
+    assert found == {("a", 0): 0.2, ("a", 1): 0.4, ("a", None): pytest.approx(0.3), ("b", 0): 0.6}
+
+
 def test_a_run_is_asked_again_from_its_folder(finished, tmp_path):
     line = ["study-transfer", "--config", str(finished), "--quiet"]
     assert main([*line, "--out", str(finished)]) == 0  # the same run: nothing is left to do
