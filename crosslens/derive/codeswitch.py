@@ -21,6 +21,7 @@ from crosslens.errors import quote, refuse
 __all__ = ["CodeSwitch", "Switched", "translations_of"]
 
 W = TypeVar("W", bound=Hashable)
+_ROUNDING = 1e-6  # by which a sum of probabilities may be off 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +81,9 @@ def translations_of(
             )
         mine = sums.setdefault(word, {})
         mine[translation] = mine.get(translation, 0.0) + weight
+    totals = {word: sum(mine.values()) for word, mine in sums.items()}
     return {
-        word: {one: weight / sum(mine.values()) for one, weight in mine.items()}
+        word: {one: weight / totals[word] for one, weight in mine.items()}
         for word, mine in sums.items()
     }
 
@@ -97,7 +99,8 @@ class CodeSwitch(Generic[W]):
 
     Raises
     ------
-    InputError: no translations, or a rate or share that is not from 0 to 1.
+    InputError: no translations, probabilities of a word that are negative or do not sum to 1, or a
+        rate or share that is not from 0 to 1.
 
     References
     ----------
@@ -124,6 +127,12 @@ class CodeSwitch(Generic[W]):
                 refuse(name, "a share from 0 to 1", quote(value), "0.3 and 0.15 are the paper's")
         if not translations:
             refuse("translations", "at least one word", "none", "give a dictionary")
+        for word, mine in translations.items():
+            shares = mine.values()
+            if not (mine and min(shares) >= 0 and abs(sum(shares) - 1) < _ROUNDING):
+                expected = f"probabilities of the translations of {quote(word)} that sum to 1"
+                got = quote(dict(mine))
+                refuse("translations", expected, got, "make them of weights by translations_of")
         self.rate, self.most = rate, most
         self._choices = {
             word: (list(mine), np.cumsum(list(mine.values())))

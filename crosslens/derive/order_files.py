@@ -13,7 +13,7 @@ from crosslens.derive.order_model import OrderModel
 from crosslens.derive.order_nodes import PARTS
 from crosslens.derive.order_relation_weights import RelationWeights
 from crosslens.errors import InputError, OutputError, quote, refuse
-from crosslens.files import check_name, check_shape, read_json, write_whole
+from crosslens.files import check_name, check_shape, read_json, write_file
 
 __all__ = ["read_word_order", "save_word_order"]
 
@@ -51,7 +51,7 @@ def save_word_order(order: WordOrder, path: str | Path) -> None:
     Raises
     ------
     InputError: another ending, or models of one's own.
-    OutputError: a file of that name with another content.
+    OutputError: a file of that name with another content, or one that cannot be written.
 
     >>> import tempfile
     >>> from crosslens.derive.order_relation_weights import RelationWeights
@@ -76,10 +76,10 @@ def save_word_order(order: WordOrder, path: str | Path) -> None:
     }
     content = json.dumps(told, ensure_ascii=False) + "\n"
     there = Path(path)
-    if there.exists() and not (there.is_file() and there.read_text("utf-8") == content):
+    if there.exists() and not (there.is_file() and there.read_bytes() == content.encode()):
         expected = "a new file, or one with the very same order"
         refuse(str(path), expected, "another content", "choose another name", OutputError)
-    write_whole(there, content)
+    write_file(there, content)
 
 
 def _is_relations(model: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from crosslens.asked import read_asked
-from crosslens.errors import InputError, cut, refuse
+from crosslens.errors import InputError, cut, quote, refuse
 from crosslens.files import check_shape
 from crosslens.languages import NAMES
 from crosslens.models.training.settings import TrainRecipe, from_dict
@@ -103,7 +103,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
 
         return tiny_encoder(data or "text")
     path = Path(name)
-    if data is not None and path.exists():
+    if data is not None and os.path.exists(path):
         refuse(
             "data", "a folder for a named recipe", f"the file {name}", "name the texts in the file"
         )
@@ -112,12 +112,12 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
             asked.get("recipe", asked), name, dict[str, Any], "name another run", InputError
         )
         return cast(TrainRecipe, from_dict(TrainRecipe, recipe))
-    if not path.is_file():
+    if not os.path.isfile(path):  # a name may be too long for a file
         close = difflib.get_close_matches(name, TRAININGS, n=1)
         refuse(
             "recipe",
             f"a TOML file, one of {', '.join(TRAININGS)}, or LANGUAGE-TRANSFORMATION (eng-inversion)",
-            repr(name),
+            quote(name),
             f"did you mean {close[0]}?" if close else "check the spelling",
         )
     try:
@@ -148,7 +148,7 @@ def _earlier(path: Path) -> dict[str, Any] | None:
     """What an earlier run was asked; None where the path is of no such thing."""
     return (
         read_asked(path, "train", "emergence", "controlled", "monotrans", "clwe")[0]
-        if path.suffix == ".json" or (path / "config.json").is_file()
+        if path.suffix == ".json" or os.path.isfile(path / "config.json")
         else None
     )
 

@@ -1,6 +1,7 @@
 """Code-switching: its limits, its weights, and what it leaves alone."""
 
 import math
+import time
 from collections import Counter
 
 import numpy as np
@@ -74,6 +75,13 @@ def test_translations_come_in_proportion_to_their_weights():
     assert even["a"] == {word: pytest.approx(1 / 3) for word in "xyz"}
 
 
+def test_weights_of_a_word_with_many_translations_take_a_time_that_grows_as_their_number():
+    began = time.process_time()
+    found = translations_of([("set", str(number)) for number in range(20_000)])
+    assert time.process_time() - began < 1
+    assert found["set"]["7"] == 1 / 20_000
+
+
 def test_the_same_generator_gives_the_same_batch_and_another_one_another():
     switch, batch = CodeSwitch(UPPER, rate=0.3, most=0.3), [list(WORDS)] * 9
     one, again, other = (switch(batch, np.random.default_rng(seed)) for seed in (1, 1, 2))
@@ -93,6 +101,16 @@ def test_nothing_known_is_nothing_replaced():
         (lambda: CodeSwitch(UPPER, rate=1.5), r"rate: expected a share from 0 to 1, got 1\.5"),
         (lambda: CodeSwitch(UPPER, most=math.nan), "most: expected a share from 0 to 1, got nan"),
         (lambda: CodeSwitch({}), "translations: expected at least one word, got none"),
+        (lambda: CodeSwitch({"dog": {}}), "translations of 'dog' that sum to 1, got {}"),
+        (
+            lambda: CodeSwitch({"dog": {"a": 3.0, "b": 1.0}}),
+            r"sum to 1, got {'a': 3\.0, 'b': 1\.0}",
+        ),
+        (
+            lambda: CodeSwitch({"dog": {"a": 1.5, "b": -0.5}}),
+            "sum to 1, got .*; .* translations_of",
+        ),
+        (lambda: CodeSwitch({"dog": {"a": math.nan}}), "sum to 1, got {'a': nan}"),
         (
             lambda: translations_of([("a", "b")], [0.0]),
             r"weights\[0\]: expected a number above 0, got 0\.0",

@@ -114,6 +114,15 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     out = str(tmp_path / "c")
+    for name, content, told in (
+        ("x.json", b"\xff", "expected a new file, or one with the very same order"),
+        ("no/x.json", None, f"expected a file that can be written, got {tmp_path}/no/x.json"),
+    ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        to = ["--save-order", str(tmp_path / name), "--out", out]
+        assert main([*ask, f"fra={learnt}", *to]) == 2
+        assert told in capsys.readouterr().err
     text = ["derive", "--text", f"eng={english}", "--by", "inversion", "--out", out]
     assert main([*text, "--save-order", "x.json"]) != 0
     assert "expected --order-of, whose order is saved" in capsys.readouterr().err

@@ -3,8 +3,11 @@ which number of the paper it stands."""
 
 import pytest
 
+from crosslens.errors import InputError
+from crosslens.front.named_trainings import fine_tuned_of
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.readers.published import published
+from crosslens.recipes import load_recipe, study_settings
 from crosslens.recipes.controlled import controlled_study
 
 
@@ -70,6 +73,16 @@ def test_an_order_with_the_ids_of_english_is_another_language_than_with_ids_of_i
     study = controlled_study("eng-inversion,translit+inversion", {"data": "x"})
     modes = {name: one.recipe.vocabulary.mode for name, one in study.conditions.items()}
     assert modes == {"inversion": "union", "transliteration-inversion": "disjoint"}
+
+
+def test_a_study_may_have_a_name_that_is_too_long_for_a_file():
+    name = "eng-" + ",".join(f"local-shuffle:{window}" for window in range(2, 40))
+    assert study_settings(name) == (name, {}, None) and fine_tuned_of(name) is None
+    assert len(controlled_study(name, {"data": "x"}).conditions) == 38
+    with pytest.raises(InputError, match="recipe: expected a TOML file, .*; check the spelling"):
+        load_recipe("x" * 300)
+    with pytest.raises(InputError, match="recipe: expected a TOML file, .*; check the spelling"):
+        load_recipe("x" * 300, data="texts")
 
 
 def test_the_control_of_similarity_is_a_model_of_two_languages():
