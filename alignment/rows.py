@@ -11,6 +11,8 @@ from crosslens.errors import refuse
 __all__ = ["centred_to_one", "check_varies", "mean_row", "row_lengths", "unit_rows"]
 
 _BLOCK = 4096  # rows squared at a time, so that the float64 squares stay small
+_TINY = 1e-146  # squares of smaller numbers have few digits in float64, or none
+_LARGER = 2.0**600
 
 
 def check_varies(x: Float[np.ndarray, "n d"], name: str) -> None:
@@ -80,6 +82,9 @@ def row_lengths(
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
             lengths[rows] = np.sqrt(np.square(x[rows], dtype=np.float64, order="C").sum(axis=1))
+    low = np.flatnonzero(lengths < _TINY)
+    larger = np.multiply(x[low], _LARGER, dtype=np.float64)
+    lengths[low] = np.sqrt(np.square(larger).sum(axis=1)) / _LARGER
     long = np.flatnonzero(lengths > np.finfo(x.dtype).max)
     if len(long):
         expected = f"rows whose lengths fit in {x.dtype}"

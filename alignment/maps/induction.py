@@ -21,7 +21,7 @@ from crosslens.alignment.maps.fitted import check_axes, check_columns, read_tens
 from crosslens.alignment.maps.learning_state import LearningState, StateFile, checksum
 from crosslens.alignment.maps.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.alignment.maps.seeds import check_pairs
-from crosslens.alignment.maps.vecmap_maps import multi_step_maps
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap, multi_step_maps
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
 from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.normalisation import normalise
@@ -346,7 +346,8 @@ def refine(
     Raises
     ------
     InputError: not finite, a zero row, different numbers of columns, no pairs, pairs that point
-        outside, fewer rows than k, or the aligner refuses.
+        outside, fewer rows than k, a MultiStepMap (it maps into a space between both sides), or the
+        aligner refuses.
 
     Notes
     -----
@@ -366,6 +367,9 @@ def refine(
     """
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
     size, k = _check_vocabulary(vocabulary, k, len(x), len(y))
+    if isinstance(start, MultiStepMap):
+        remedy = "give a Procrustes or a LeastSquares: it maps into a space between both"
+        refuse("start", "pairs, or a map from x into the space of y", "a MultiStepMap", remedy)
     aligner = start
     if not hasattr(start, "transform"):
         pairs = check_pairs(start, len(x), len(y), "start")

@@ -44,7 +44,9 @@ class NumberAnswers:
     @property
     def r2(self) -> Float[np.ndarray, " L"]:
         """1 - sum of squared errors / that of always answering test's mean; 1 is perfect, and it
-        may be below 0."""
+        may be below 0. NaN where the numbers are all the same."""
+        if np.ptp(self.true) == 0:
+            return np.full(len(self.given), np.nan)
         return (
             1
             - np.square(self.given - self.true).sum(axis=1)
@@ -69,10 +71,10 @@ class NumberAnswers:
         """95 % interval of each Spearman correlation (:func:`crosslens.stats.spearman_interval`);
         NaN where that is."""
         return [
-            spearman_interval(row, self.true, self.groups)[1:]
-            if np.ptp(row) > 0
-            else (np.nan, np.nan)
-            for row in self.given
+            (np.nan, np.nan)
+            if np.isnan(value)
+            else spearman_interval(row, self.true, self.groups)[1:]
+            for value, row in zip(self.spearman, self.given, strict=True)
         ]
 
     def rows(self, chosen: ArrayLike) -> "NumberAnswers":

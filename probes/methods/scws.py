@@ -172,7 +172,11 @@ def cosines(
         )
     found = []
     for a, b in _blocks(u, v, chosen, name):
-        a, b = a - mean, b - mean
+        # by powers of two, which round nothing: squares of large or small numbers leave float64
+        a, b = (
+            np.ldexp(side, -np.frexp(np.abs(side).max(axis=1, keepdims=True, initial=0))[1])
+            for side in (a - mean, b - mean)
+        )
         lengths = np.sqrt(np.square(a).sum(axis=1) * np.square(b).sum(axis=1))
         products = (a * b).sum(axis=1)
         there = lengths > 0

@@ -138,7 +138,7 @@ def stratified_parts(
     """
     labels, seed = check_classes(y, "y"), check_seed(seed)
     told = " / ".join(f"{100 * fraction:g}" for fraction in fractions)
-    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
+    if len(fractions) != 3 or not min(fractions) >= 0 or not abs(sum(fractions) - 1) <= 1e-9:
         expected = "shares of train, dev and test that sum to 1"
         refuse("fractions", expected, repr(fractions), "0.7, 0.1, 0.2 is a usual choice")
     train, dev, test = _draw_groups(labels, groups, np.cumsum(fractions)[:2], seed)

@@ -216,10 +216,10 @@ def _edges(distances: Float[np.ndarray, "s s"], sentence: _Sentence) -> dict[int
     }
     if len(words) < 2:
         return dict.fromkeys(gold, False)
-    some = distances[np.ix_(words, words)].astype(np.float64)
-    # a number that is added to all edges leaves the tree as it is, and scipy takes an edge of 0 for
-    # none
-    tree = minimum_spanning_tree(some - some.min() + 1).tocoo()
+    some = distances[np.ix_(words, words)]
+    # the order of the edges alone makes the tree, and scipy takes an edge of 0 for none
+    order = np.unique(some, return_inverse=True)[1].reshape(some.shape)
+    tree = minimum_spanning_tree(order + 1).tocoo()
     found = {
         frozenset((int(words[i]), int(words[j]))) for i, j in zip(tree.row, tree.col, strict=True)
     }

@@ -153,8 +153,8 @@ def wic(
     Raises
     ------
     InputError: no part "train" or no other; an unknown representation; vectors that it needs are
-        missing, do not fit, or are not finite; answers that are not one per row, or all the same in
-        training.
+        missing, do not fit, or are not finite; a random encoder's of other items; answers that are
+        not one per row, or all the same in training.
 
     References
     ----------
@@ -183,6 +183,12 @@ def wic(
             expected = f"the splits {', '.join(parts)}"
             refuse("random_encoder", expected, ", ".join(random_encoder), "encode the same splits")
         random_parts = _check_parts(random_encoder, representation, "random_encoder")
+        for name, part in random_parts.items():
+            if not np.array_equal(part.items, there[name].items):
+                expected = f"vectors of the same {len(there[name].items)} items, as in parts"
+                remedy = "extract the same items from both encoders"
+                got = f"{len(part.items)} items"
+                refuse(f"random_encoder['{name}']", expected, got, remedy)
         random_answers, _ = _answers(random_parts, random_parts["train"].same, settings)
         random = {name: random_answers[name] == random_parts[name].same for name in others}
     scored = {

@@ -215,3 +215,9 @@ def test_refusals_of_iterative_normalisation(x):
         normaliser.transform(x[:2] * [[0], [1]])
     with pytest.raises(InputError, match=r"IterativeNormalisation: .*got one without"):
         IterativeNormalisation().transform(x)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-160, 3e-162, 1e-170, 1e-300])
+def test_lengths_of_numbers_whose_squares_leave_float64_are_exact(x, size):
+    assert row_lengths(x * size, "x") / size == pytest.approx(row_lengths(x, "x"), rel=1e-12)
+    assert np.linalg.norm(unit_rows(x * size), axis=1) == pytest.approx(1, rel=1e-12)

@@ -15,10 +15,17 @@ from sklearn.neural_network import MLPClassifier
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.methods.controls import check_classes
-from crosslens.probes.methods.fitted import LabelProbe, check_fitted, check_seen, fitted_matrix
+from crosslens.probes.methods.fitted import (
+    LabelProbe,
+    check_fitted,
+    check_seen,
+    development_layers,
+    fitted_layers,
+    fitted_matrix,
+)
 from crosslens.probes.methods.linear.linear import class_codes
 from crosslens.probes.methods.linear.solver import check_strengths
-from crosslens.probes.methods.rows import StandardisedLayer
+from crosslens.probes.methods.rows import StandardisedLayer, check_layers
 
 __all__ = ["LayerMLP", "MLPProbe"]
 
@@ -160,7 +167,7 @@ class LayerMLP(BaseEstimator):
 
     Attributes
     ----------
-    probes_: the fitted probes.
+    probes_: the fitted probes. n_features_in_: d.
 
     >>> rng, y = np.random.default_rng(0), np.arange(200) % 2
     >>> layer = rng.normal(size=(200, 3)) + 3 * y[:, None]
@@ -172,23 +179,38 @@ class LayerMLP(BaseEstimator):
         self.hidden = hidden
         self.seed = seed
 
-    def fit(self, layers: Any, y: ArrayLike, dev_layers: Any, dev_y: ArrayLike) -> "LayerMLP":
+    def fit(
+        self, layers: Any, y: ArrayLike, dev_layers: Any = None, dev_y: ArrayLike | None = None
+    ) -> "LayerMLP":
         """Learn each layer's probe; the development part says when to stop.
 
         Raises
         ------
-        InputError: as :meth:`MLPProbe.fit` refuses.
+        InputError: no development part, one of other layers, or as :meth:`MLPProbe.fit` refuses.
         """
-        made = (MLPProbe(self.hidden, seed=self.seed) for _ in layers)
+        layers = check_layers(layers)
+        held = development_layers(dev_layers, dev_y, layers, needed=False)
+        if held is None or dev_y is None:
+            remedy = "hold a share of train out (hold_out_dev)"
+            refuse("dev_layers", "a dev split, which training is stopped by", "None", remedy)
         self.probes_ = [
-            probe.fit(np.asarray(layer[:]), y, np.asarray(dev[:]), dev_y)
-            for probe, layer, dev in zip(made, layers, dev_layers, strict=True)
+            MLPProbe(self.hidden, seed=self.seed).fit(
+                np.asarray(layer[:]), y, np.asarray(dev[:]), dev_y
+            )
+            for layer, dev in zip(layers, held, strict=True)
         ]
+        self.n_features_in_ = int(layers[0].shape[1])
         return self
 
     def predict(self, layers: Any) -> Shaped[np.ndarray, "L n"]:
-        """The most probable label of each row by each layer's probe."""
+        """The most probable label of each row by each layer's probe.
+
+        Raises
+        ------
+        InputError: not fitted, not finite, or layers of another number or width than in ``fit``.
+        """
         check_fitted(self, "probes_", "networks", "fit(layers, y, dev_layers, dev_y)")
+        layers = fitted_layers(self, layers, "probes_")
         return np.stack(
             [
                 probe.predict(np.asarray(layer[:]))

@@ -15,6 +15,7 @@ from crosslens.alignment.maps.induction import SelfLearningResult, _induce, refi
 from crosslens.alignment.maps.learning_state import LearningState
 from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.maps.seeds import unsupervised_seed
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import normalise
 from crosslens.alignment.rows import unit_rows
 from crosslens.errors import InputError, OutputError, StoreError
@@ -474,3 +475,9 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
         SelfLearningResult.load(tmp_path / "nowhere")
     with pytest.raises(OutputError, match="path: expected"):
         result.save(tmp_path / "no" / "maps")
+
+
+def test_refinement_refuses_a_map_into_a_space_between_both(rng):
+    x, y, _ = two_spaces(rng, 60, 4, 0.1)
+    with pytest.raises(InputError, match=r"start: .*got a MultiStepMap"):
+        refine(x, y, MultiStepMap().fit(x, y))

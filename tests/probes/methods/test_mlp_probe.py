@@ -8,8 +8,10 @@ from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
 from crosslens.errors import InputError
+from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.linear.linear import LinearProbe
-from crosslens.probes.methods.linear.mlp_probe import MLPProbe
+from crosslens.probes.methods.linear.mlp_probe import LayerMLP, MLPProbe
+from crosslens.probes.methods.splits import Parts
 
 
 @pytest.fixture
@@ -143,3 +145,13 @@ def test_refusals_and_early_ends(rng):
     ]:
         with pytest.raises(InputError, match=message):
             call()
+
+
+def test_layers_refuse_what_a_single_probe_does(rng):
+    x, y = quadrants(rng, 60)
+    with pytest.raises(InputError, match=r"dev_layers: expected a dev split, .*got None"):
+        probe_layers([x], y, Parts(range(40), range(40, 60)), probe=LayerMLP(4))
+    with pytest.raises(InputError, match=r"dev_layers: expected 2 layers"):
+        LayerMLP(4).fit([x, x], y, [x], y)
+    with pytest.raises(InputError, match=r"layers: expected 1 layers, as in fit, got 2"):
+        LayerMLP(4).fit([x[:40]], y[:40], [x[40:]], y[40:]).predict([x, x])

@@ -108,3 +108,12 @@ def test_equal_texts_have_one_shuffled_number_and_widen_the_interval():
     assert twice.answers.spearman == pytest.approx(alone.answers.spearman)
     (low, high), (lower, higher) = alone.answers.interval[1], twice.answers.interval[1]
     assert lower < low < high < higher
+
+
+def test_numbers_that_are_all_the_same_have_no_scores():
+    rng = np.random.default_rng(0)
+    answers = NumberAnswers(np.arange(9.0), rng.normal(size=(2, 9))).rows([4])
+    same = NumberAnswers(np.full(9, 0.1), rng.normal(size=(2, 9)))
+    for some in (answers, same):
+        assert np.isnan(some.spearman).all() and np.isnan(some.interval).all()
+        assert np.isnan(some.r2).all()

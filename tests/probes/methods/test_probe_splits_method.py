@@ -56,6 +56,8 @@ def test_a_part_may_be_left_out_but_not_train_or_test():
         stratified_parts(y, (0.5, 0.5, 0.0))
     with pytest.raises(InputError, match=r"fractions: .*got \(0.5, 0.1"):
         stratified_parts(y, (0.5, 0.1, 0.1))
+    with pytest.raises(InputError, match=r"fractions: .*got \(nan, 0.5"):
+        stratified_parts(y, (float("nan"), 0.5, 0.5))
 
 
 def test_dev_is_held_out_of_train_alone():

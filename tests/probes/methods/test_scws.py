@@ -143,3 +143,9 @@ def test_refusals():
     broken[1, 7, 2] = np.nan
     with pytest.raises(InputError, match=r"layer 1: .*got NaN or infinity"):
         scws(broken, second, ratings)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100, 1e200])
+def test_cosines_do_not_depend_on_how_large_numbers_are(size):
+    u, v = np.random.default_rng(0).normal(size=(2, 9, 4))
+    assert cosines(size * u, size * v) == pytest.approx(cosines(u, v), abs=1e-12)

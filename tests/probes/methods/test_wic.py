@@ -228,6 +228,8 @@ def test_refusals():
         wic(changed(pair=dev.pair[:1]))
     with pytest.raises(InputError, match=r"random_encoder: .*got train"):
         wic(parts, random_encoder={"train": train})
+    with pytest.raises(InputError, match=r"random_encoder\['dev'\]: .*got 100 items"):
+        wic(parts, random_encoder={"train": train, "dev": part(1, 100)}, penalties=(1.0,))
     with pytest.raises(InputError, match=r"parts\['dev'\]: .*got one in 120"):
         wic(changed(first=np.zeros_like(dev.first)), "cosine_threshold")
     with pytest.raises(InputError, match=r"parts\['dev'\]: .*got none of 120"):
