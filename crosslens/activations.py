@@ -548,9 +548,7 @@ def _values(field: pa.Field, values: Any) -> pa.Array:
     """One or several values as an array of a column's type."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    several = (
-        list(values) if isinstance(values, (list, tuple, set, frozenset, range)) else [values]
-    )
+    several = list(values) if isinstance(values, (list, tuple, set, frozenset, range)) else [values]
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     try:
         array = pa.array(several, kind)
