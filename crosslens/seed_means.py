@@ -1,6 +1,7 @@
 """Means over seeds of what a controlled study measures of each training."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def means(scores: Sequence[Score]) -> list[Score]:
     Retrieval: over both directions, of the held-out sentences, the interval over seeds and
     sentences (those that say the same count as one), with one seed over sentences alone.
     Everything else: Student's interval over seeds; with one seed, or where all have the same
-    value, that of the first measurement over its items.
+    value, that of the first measurement over its items. NaN with the reason where a seed has none.
     """
     groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
@@ -39,7 +40,11 @@ def _mean(found: Sequence[Score]) -> Score:
     low: float | None
     high: float | None
     told: dict[str, Any] = {"seeds": seeds}
-    if all("hits" in (score.details or {}) for score in found):
+    if lost := [score for score in found if math.isnan(score.value)]:
+        value, low, high = math.nan, None, None
+        reasons = dict.fromkeys(str(score.evidence.reason) for score in lost)
+        told["reason"] = f"{len(lost)} of {len(found)} were not measured: {'; '.join(reasons)}"
+    elif all("hits" in (score.details or {}) for score in found):
         value, low, high = seeds_share(*hits_of(found, equal_items(found)))
         told["part"] = "held_out"
     else:

@@ -181,6 +181,8 @@ def copy_alignment(
         expected = f"{len(x)} numbers, one per row of x"
         got = f"shape {frequencies.shape} of {frequencies.dtype}"
         refuse("counts", expected, got, "count every token")
+    if not np.isfinite(frequencies).all():
+        refuse("counts", "finite numbers", "NaN or an infinite one", "count every token")
     # whole numbers without a sign have no negative ones to be sorted by
     falling = np.argsort(-frequencies.astype(np.float64), kind="stable")
     group = np.empty(len(x), np.int64)

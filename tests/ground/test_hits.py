@@ -1,5 +1,7 @@
 """What a retrieval keeps of each item, and how items that say the same are counted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,14 @@ def test_a_mean_counts_what_says_the_same_once():
     assert careless.high - careless.low < 0.5 * (tenfold.high - tenfold.low)
     right = np.array([2.0 * found for found in once.values()])
     assert (plain.value, plain.low, plain.high) == seeds_share(right, np.full_like(right, 2))
+
+
+def test_a_seed_that_was_not_measured_leaves_no_mean_and_its_reason():
+    whole = score({"part": "held_out", **kept_hits(np.ones(6, bool))})
+    lost = dataclasses.replace(
+        score({"part": "held_out", "reason": "all vectors are alike"}, seed=1), value=float("nan")
+    )
+    (mean,) = means([whole, lost])
+    assert np.isnan(mean.value) and (mean.low, mean.high, mean.seed) == (None, None, None)
+    assert mean.evidence.reason == "1 of 2 were not measured: all vectors are alike"
+    assert mean.details["values"] == [0.5, None]

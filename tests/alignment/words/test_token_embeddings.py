@@ -203,5 +203,7 @@ def test_counts_without_a_sign_sort_as_those_with_one():
 def test_copies_need_a_count_each():
     with pytest.raises(InputError, match=r"counts: .*got shape \(3,\) of <U1"):
         copy_alignment(np.eye(3), np.eye(3), ["1", "2", "3"])
+    with pytest.raises(InputError, match="counts: expected finite numbers, got NaN"):
+        copy_alignment(np.eye(3), np.eye(3), [1, np.nan, 1])
     with pytest.raises(InputError, match=r"counts: .*got shape \(2,\)"):
         copy_alignment(np.eye(3), np.eye(3), [1, 2])
