@@ -9,7 +9,7 @@ import numpy as np
 from crosslens.score import Score
 from crosslens.stats import cluster_sums
 
-__all__ = ["equal_items", "hits_of", "kept_hits", "marks"]
+__all__ = ["equal_items", "hits_of", "item_outcomes", "kept_hits"]
 
 
 def kept_hits(correct: np.ndarray, groups: np.ndarray | None = None) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def kept_hits(correct: np.ndarray, groups: np.ndarray | None = None) -> dict[str
     return kept | ({"equal_items": [*together.values()]} if together else {})
 
 
-def marks(details: Mapping[str, Any] | None) -> np.ndarray | None:
+def item_outcomes(details: Mapping[str, Any] | None) -> np.ndarray | None:
     """(n,) True for each item that was found; None where it was not kept."""
     kept = (details or {}).get("hits")
     return None if kept is None else np.array([mark == "1" for mark in kept])
@@ -74,7 +74,7 @@ def hits_of(
     """
     seeds: dict[int | None, list[np.ndarray]] = {}
     for score in scores:
-        if (found := marks(score.details)) is not None:
+        if (found := item_outcomes(score.details)) is not None:
             seeds.setdefault(score.seed, []).append(found)
     if not seeds:
         return np.zeros((0, 0)), np.zeros((0, 0))

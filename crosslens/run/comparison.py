@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.evidence import Difference
-from crosslens.hits import equal_items, marks
+from crosslens.hits import equal_items, item_outcomes
 from crosslens.score import Score
 from crosslens.stats import cluster_sums, difference_interval, paired_interval, share_interval
 
@@ -35,7 +35,11 @@ def compare_with_controls(scores: Sequence[Score]) -> list[Score]:
     (:func:`crosslens.stats.share_interval`). Where a direction was not measured, neither is the
     mean: it is NaN, with the reason in the details.
     """
-    hits = {_key(score): found for score in scores if (found := marks(score.details)) is not None}
+    hits = {
+        _key(score): found
+        for score in scores
+        if (found := item_outcomes(score.details)) is not None
+    }
     groups = equal_items(scores)
     told = [_without_hits(score, hits, groups) for score in scores]
     places: dict[_Place, list[Score]] = {}

@@ -59,7 +59,7 @@ class Split:
         even = np.argsort(np.argsort(first))[codes] % 2 == 0
         return even, ~even
 
-    def groups_of(self, part: str) -> np.ndarray | None:
+    def groups_in(self, part: str) -> np.ndarray | None:
         """The group of each row of a part ("all", "held_out", or "train" in the order in which its
         halves are judged); None where no two of its rows say the same."""
         if self.groups is None:
@@ -183,6 +183,8 @@ def retrieval_scores(
     """
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
+    parts = ("all", "held_out", *(("train",) if on_train else ()))
+    groups_in = {part: split.groups_in(part) for part in parts}
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
         places = _places(control, split, on_train, None if fitted is None else len(fitted.rows))
         reason = collapse_reason((x, y, *(fitted.sides if fitted else ())), layer)
@@ -209,7 +211,7 @@ def retrieval_scores(
                 told: dict[str, Any] = {"by": by} if by != "cosine" else {}
                 if place.fitted_on is not None:
                     told["dimensions"] = x.d
-                groups = split.groups_of(place.part)
+                groups = groups_in[place.part]
                 if result is None:
                     told["reason"] = reason
                 elif hits and place.part == "held_out":

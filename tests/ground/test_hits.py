@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from crosslens.hits import equal_items, hits_of, kept_hits, marks
+from crosslens.hits import equal_items, hits_of, item_outcomes, kept_hits
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_share
 from crosslens.seed_means import means
@@ -22,7 +22,11 @@ def test_what_is_kept_is_read_again():
     found = np.array([1, 0, 1, 1, 0, 0], bool)
     kept = kept_hits(found, GROUPS)
     assert kept == {"hits": "101100", "equal_items": [[0, 2, 5], [1, 4]]}
-    assert marks(kept).tolist() == found.tolist() and marks({}) is None and marks(None) is None
+    assert (
+        item_outcomes(kept).tolist() == found.tolist()
+        and item_outcomes({}) is None
+        and item_outcomes(None) is None
+    )
     assert equal_items([score({"part": "test"}), score(kept)]).tolist() == [0, 1, 0, 3, 1, 0]
     for groups in (None, np.arange(6), np.arange(6)[::-1]):
         assert kept_hits(found, groups) == {"hits": "101100"}
