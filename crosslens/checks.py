@@ -70,6 +70,8 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
         # complex numbers, dates and text would become numbers without a word
         if array.dtype.kind not in "fiubO" and not half:
             raise TypeError
+        if array.dtype == object and any(isinstance(one, (str, bytes)) for one in array.flat):
+            raise TypeError
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(
                 np.float32,

@@ -175,7 +175,7 @@ def derive(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option) != default and not given[kind]:
             expected = f"--{kind}, which it is about"
             refuse("arguments", expected, f"--{option} without it", "leave it out")
-    if arguments.epoch and ":epoch" not in (arguments.by or ""):
+    if arguments.epoch and "permutation:epoch" not in (arguments.by or "").split("+"):
         expected = "--by permutation:epoch, which it is about"
         refuse("arguments", expected, "--epoch without it", "leave it out")
     files: dict[str, Any] = {

@@ -30,7 +30,8 @@ class Composition(Transformation):
 
     Attributes
     ----------
-    parts: two or more, the one that is applied first at the end.
+    parts: two or more, the one that is applied first at the end; of one that is itself a composition
+        all of its parts.
 
     Raises
     ------
@@ -49,9 +50,14 @@ class Composition(Transformation):
     parts: tuple[Transformation, ...]
 
     def __post_init__(self) -> None:
-        if len(self.parts) < 2:
-            got = str(len(self.parts))
-            refuse("parts", "two transformations or more", got, "use the one by itself")
+        flat = [
+            one
+            for part in self.parts
+            for one in (part.parts if isinstance(part, Composition) else [part])
+        ]
+        if len(flat) < 2:
+            refuse("parts", "two transformations or more", str(len(flat)), "use the one by itself")
+        object.__setattr__(self, "parts", tuple(flat))
         done = list[Transformation]()
         for part in self._in_turn():
             for before in done:

@@ -38,9 +38,6 @@ def check_read(name: str, settings: Mapping[str, Any]) -> None:
     if settings.get("seeds") is not None:
         remedy = f"give --seeds {settings['seeds']}"
         refuse("seeds", "none among the settings", repr(settings["seeds"]), remedy)
-    if settings.get("steps") is not None and settings.get("tokens") is not None:
-        remedy = "leave one of the two out"
-        refuse("steps", "none beside tokens", repr(settings["steps"]), remedy)
     for key, studies in _READ.items():
         if settings.get(key) is not None and name not in studies:
             remedy = f"choose {' or '.join(studies)}, or leave it out"

@@ -84,9 +84,11 @@ def checked_size(
 
     Raises
     ------
-    InputError: a width or a number of tokens that cannot be.
+    InputError: a width or a number of tokens that cannot be, or ``steps`` beside ``tokens``.
     """
     model, told = settings.get("model", width), settings.get("tokens")
+    if settings.get("steps") is not None and told is not None:
+        refuse("steps", "none beside tokens", repr(settings["steps"]), "leave one of the two out")
     if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
         remedy = f"{width} is the default"
         refuse("model", "a width that is a multiple of 32", repr(model), remedy)
@@ -121,8 +123,7 @@ def small_bert(
     >>> recipe.languages, recipe.steps, recipe.vocabulary.mode, recipe.encoder.hidden_size
     (('eng', 'fra'), 976, 'joint', 128)
     """
-    told = {"tokens": _TOKENS, **settings}
-    model, batch, tokens = checked_size(told, 128, _BATCH, _TOKENS, "4e6 is the default")
+    model, batch, tokens = checked_size(settings, 128, _BATCH, _TOKENS, "4e6 is the default")
     # whichever system a text is trained in, and however often, the same sentences are held out
     split = f"seed {settings.get('seed', 0)}"
     names = [f"text-{language}" for language, _ in files] if len(files) > 1 else ["text"]

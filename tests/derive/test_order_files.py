@@ -135,8 +135,10 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
         assert main([*tree, f"--{option}", value]) == 2
         told = f"expected --{kind}, which it is about, got --{option} without it"
         assert told in capsys.readouterr().err
-    assert main([*tree, "--epoch", "1"]) == 2
-    assert "--by permutation:epoch, which it is about, got --epoch" in capsys.readouterr().err
+    marked = [*tree[:-3], "full-reversal:epoch", "--out", out]
+    for asked in (tree, marked):
+        assert main([*asked, "--epoch", "1"]) == 2
+        assert "--by permutation:epoch, which it is about, got --epoch" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
 

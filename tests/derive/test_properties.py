@@ -146,6 +146,9 @@ def test_parts_of_a_composition_draw_apart():
         assert both == transformation(twice).derive(words, 3, 7).sources
         assert both != transformation(twice).derive(words, 4, 7).sources
     three = transformation("permutation+permutation+permutation")
+    nested = Composition((alone, Composition((alone, alone))))
+    assert nested == three and nested.parts == (alone, alone, alone)
+    assert nested.derive(words, 3, 7) == three.derive(words, 3, 7)
     assert list(three.undo(three.derive(words, 0, 1).tokens, 0, 1)) == [*range(40)]
 
 

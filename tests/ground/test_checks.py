@@ -55,6 +55,7 @@ def test_a_read_only_memory_map_is_fit(tmp_path):
         (np.array([[1j]]), "an array of complex128"),
         (np.array([["1"]]), "an array of <U1"),
         (np.array([[object()]]), "an array of object"),
+        (np.array([["1", 2.0]], object), "an array of object"),
         ("text", "str"),
         ([[1, 2], [3]], "list"),
     ],

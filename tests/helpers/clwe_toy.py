@@ -6,7 +6,7 @@ from monotrans_toy import SMALL
 from toy_texts import two_languages, write_lines
 
 ENGLISH, DUTCH = two_languages(160)
-SETTINGS = {**SMALL, "dimensions": 12, "skipgram.epochs": 2, "tokens": 1e6}
+SETTINGS = {**SMALL, "dimensions": 12, "skipgram.epochs": 2}
 
 
 def write_texts(folder: Path) -> dict[str, str]:

@@ -363,6 +363,7 @@ def test_it_is_asked_on_the_command_line_and_again_from_its_run(
         ({"target": "eng:other.txt"}, "target: expected languages that differ, got eng twice"),
         ({"target": ""}, "target: expected LANGUAGE:FILE, got none"),
         ({"model": 33}, "model: expected a width that is a multiple of 32"),
+        ({"steps": 9, "tokens": 1e6}, "steps: expected none beside tokens, got 9; leave one of"),
         ({"variant": "token"}, "variant: expected a setting of TrainRecipe"),
         *(
             ({name: 1}, f"{name}: expected what the stages leave open")

@@ -163,6 +163,7 @@ def test_a_pair_is_asked_for_on_the_command_line(texts, tmp_path, capsys, monkey
         ("joint-pair", {**PAIR, "vocabulary.mode": "union"}, "expected joint or separate"),
         ("joint-pair", {**PAIR, "sharing": ""}, "sharing: expected what the vocabulary's mode"),
         ("joint-pair", {**PAIR, "tokens": 5}, "tokens: expected a number from 4096 up"),
+        ("joint-pair", {**PAIR, "tokens": 1e6, "steps": 9}, "steps: expected none beside tokens"),
         ("joint-pair", {**PAIR, "model": 33}, "model: expected a width"),
         ("joint-pair", {**PAIR, "size": 9}, "size: expected a setting of TrainRecipe"),
     ],

@@ -618,7 +618,8 @@ def test_a_checkpoint_of_step_2_is_an_encoder_of_both_languages(finished):
         ({"source": "eng.txt"}, "source: expected LANGUAGE:FILE, got 'eng.txt'"),
         ({"target": ""}, "target: expected LANGUAGE:FILE, got none"),
         ({"model": 33}, "model: expected a width that is a multiple of 32"),
-        ({"tokens": 5}, "tokens: expected a number from 256 up"),
+        ({"tokens": 5, "steps": None}, "tokens: expected a number from 256 up"),
+        ({"steps": 9, "tokens": 1e6}, "steps: expected none beside tokens, got 9; leave one of"),
         ({"sharing": "sep=emb"}, "sharing: expected what the steps and the variant leave open"),
         ({"encoder.cls_position": True}, "encoder.cls_position: expected what the steps"),
         ({"variant": "token", "encoder.adapters": 4}, "encoder.adapters: expected some units with"),
@@ -659,7 +660,7 @@ def test_a_target_whose_held_out_sentences_are_too_long_is_refused_before_step_1
     refused = 0
     for seed in range(6):  # which one is held out is the seed's
         try:
-            run({**told, "seed": seed, "tokens": 2048}, tmp_path / f"run-{seed}")
+            run({**told, "seed": seed}, tmp_path / f"run-{seed}")
         except InputError as error:
             refused += 1
             assert "text of nld: expected held-out sentences of at most" in str(error)
