@@ -43,6 +43,7 @@ class DataFolder:
         self.treebank = treebank
         self.files: dict[str, str] = {}
         self.revisions: dict[str, str | None] = {}
+        self._noted: dict[str, Path] = {}
         self._made: dict[Any, Any] = {}
 
     def path(self, name: str) -> Path | None:
@@ -81,15 +82,19 @@ class DataFolder:
         """Remember what was read."""
         found = [Path(path) for path in paths]
         for path in found:
-            below = self.folder is not None and path.is_relative_to(self.folder)
-            name = (
-                path.relative_to(self.folder).as_posix()
-                if below and self.folder is not None
-                else path.name
-            )
+            name = self._name_of(path)
             if name not in self.files:
                 self.files[name] = sha256_file(path)
         return found
+
+    def _name_of(self, path: Path) -> str:
+        """What a file is noted as: its place below the folder, or its name, with as many of the
+        folders that it is in as tell it from those that were noted before."""
+        whole, names = path.absolute(), list[str]()
+        if self.folder is not None and path.is_relative_to(self.folder):
+            names.append(path.relative_to(self.folder).as_posix())
+        names += ["/".join(whole.parts[-n:]) for n in range(1, len(whole.parts) + 1)]
+        return next(name for name in names if self._noted.setdefault(name, whole) == whole)
 
     def has(self, one: HubSet) -> bool:
         """Whether a data set of the hub can be read: False in a folder of files."""

@@ -33,7 +33,7 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Settings, those inside others by both names; without what is read, which has digests."""
     found = dict[str, Any]()
     for key, value in settings.items():
-        if above or key not in ("encoders", "files"):
+        if above or key not in ("encoders", "files", "own"):
             inside = isinstance(value, dict) and value
             found |= _flat(value, f"{above}{key}.") if inside else {f"{above}{key}": value}
     return found

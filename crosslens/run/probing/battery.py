@@ -18,7 +18,7 @@ from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.errors import InputError, check_choice, refuse
-from crosslens.files import check_name
+from crosslens.files import check_name, sha256_file
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.task import GROUPS
 from crosslens.progress import Progress, say
@@ -274,6 +274,11 @@ def _not_measured(
 
 def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> dict[str, Any]:
     """What the scores depend on: a folder with a run of other settings is refused."""
+    # whose files, and which is train, dev and test, their names alone do not say
+    own = {
+        name: [sha256_file(path)[:16] for path in paths]
+        for name, paths in {**battery.labels, **battery.numbers}.items()
+    }
     return {
         "encoders": {subject.name: subject.fingerprint for subject in subjects},
         "tasks": list(found.tasks),
@@ -290,6 +295,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "seed": battery.seed,
         **({} if battery.seeds is None else {"seeds": battery.seeds}),
         **({"numbers": list(battery.numbers)} if battery.numbers else {}),
+        **({"own": own} if own else {}),
         **({} if battery.pll == "original" else {"pll": battery.pll}),
         **({} if battery.probe == "linear" else {"probe": battery.probe}),
         **({"language": battery.language} if battery.language else {}),

@@ -122,9 +122,9 @@ def _shares(counts: np.ndarray, limit: int) -> np.ndarray:
     if len(counts) > limit:
         wanted = np.zeros(len(counts), int)
         wanted[commonest[:limit]] = 1
-    # what rounding up has taken too much, the labels that have most give back
+    # what rounding up has taken too much, labels that have more than one give back
     while wanted.sum() > limit:
-        wanted[np.argmax(wanted - exact + (wanted > 1))] -= 1
+        wanted[np.argmax(np.where(wanted > 1, wanted - exact, -np.inf))] -= 1
     while wanted.sum() < limit:
         wanted[np.argmax(np.where(wanted < counts, exact - wanted, -np.inf))] += 1
     return wanted

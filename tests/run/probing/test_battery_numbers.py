@@ -107,6 +107,16 @@ def test_the_terminal_and_the_report_tell_it(run, capsys):
     assert json.loads((run[0] / "config.json").read_text())["settings"]["numbers"] == ["depth"]
 
 
+def test_a_run_with_its_files_in_another_order_is_another_run(run, capsys):
+    folder, command = run
+    train, dev, test = (str(folder.parent / f"{part}.tsv") for part in ("train", "dev", "test"))
+    there = f"depth={train},{dev},{test}"
+    for files, status in ((f"{train},{dev},{test}", 0), (f"{test},{dev},{train}", 2)):
+        given = [f"depth={files}" if one == there else one for one in command]
+        assert main([*given, "--out", str(folder)]) == status
+    assert "expected the same settings, got other ones (own.depth: " in capsys.readouterr().err
+
+
 def test_what_numbers_cannot_be_is_refused(run, small_encoder, tmp_path, capsys):
     def refused(lines, *more):
         path = write(tmp_path / "depth.tsv", lines)

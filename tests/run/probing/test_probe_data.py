@@ -14,6 +14,7 @@ from crosslens.errors import InputError
 from crosslens.probes.tasks.catalogue import choose_tasks
 from crosslens.probes.tasks.task import GROUPS
 from crosslens.run.probing.data import Sources, read_tasks
+from crosslens.run.probing.splits import some
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +222,28 @@ def test_a_limit_keeps_the_labels_shares(tmp_path):
         "a",
         "c",
     }
+
+
+def test_a_limit_takes_one_of_each_label_while_there_is_room():
+    labels = np.array([*"a" * 90, *"bcdefghijk"])
+    for limit, common in ((15, 5), (12, 2), (11, 1), (40, 30)):
+        taken = Counter(labels[some(np.arange(100), limit, 0, labels)].tolist())
+        assert taken == {"a": common, **dict.fromkeys("bcdefghijk", 1)}
+    assert Counter(labels[some(np.arange(100), 10, 0, labels)].tolist()).total() == 10
+
+
+def test_own_files_of_one_name_in_several_folders_are_all_noted(tmp_path):
+    paths = []
+    for part in PARTS:
+        (tmp_path / part).mkdir()
+        lines = [f"{'ab'[i % 2]}\t{part} {i}" for i in range(20)]
+        paths.append(str(write(tmp_path / part / "own.tsv", lines)))
+    noted = read(None, labels={"mine": paths}).files
+    assert list(noted) == ["own.tsv", "dev/own.tsv", "test/own.tsv"]
+    write(tmp_path / "test" / "own.tsv", [f"{'ab'[i % 2]}\tother {i}" for i in range(20)])
+    other = read(None, labels={"mine": paths}).files
+    assert {name for name in noted if other[name] != noted[name]} == {"test/own.tsv"}
+    assert list(read(None, labels={"mine": [paths[0]] * 3}).files) == ["own.tsv"]
 
 
 def test_labels_of_texts_are_none_of_words_and_a_test_part_has_labels_of_training(tmp_path):
