@@ -2,7 +2,7 @@
 them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -272,7 +272,7 @@ def transfer(
 
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
-    layers = [freeze] if isinstance(freeze, int) else list(freeze)
+    layers = list(freeze) if isinstance(freeze, Iterable) else [freeze]
     told = Transfer(
         encoders=encoders,
         tasks=_names(tasks),

@@ -16,7 +16,7 @@ from typing import Any
 
 from crosslens.activations import Activations
 from crosslens.asked import asked_of
-from crosslens.checks import check_fraction
+from crosslens.checks import check_fraction, check_seed
 from crosslens.corpus import Corpus, check_parallel
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space, read_json, sha256_file
@@ -82,6 +82,7 @@ class Study:
         if self.preset is not None:
             preset_layer(self.preset, 12)
         check_fraction(self.train_fraction, "train_fraction")
+        check_seed(self.seed, most=(1 << 32) - 1)
         if len(self.texts) < 2:
             expected = "texts in two or more languages"
             refuse("texts", expected, f"{len(self.texts)}", "add --text LANGUAGE=FILE")

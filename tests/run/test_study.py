@@ -164,6 +164,12 @@ def test_other_settings_are_refused_and_named(finished, texts, small_encoder):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), folder)
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", 2**32])
+def test_numbers_that_are_no_seeds_are_refused_by_name(seed):
+    with pytest.raises(InputError, match="^seed: expected a whole number from 0 to 4294967295"):
+        Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}, seed=seed)
+
+
 def test_monolingual_encoders_have_no_language_identification(small_encoder, texts, tmp_path):
 
     second = other_encoder(tmp_path / "second", layers=2, width=16)

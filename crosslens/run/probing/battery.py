@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError, check_choice, refuse
+from crosslens.checks import check_seed, is_whole
+from crosslens.errors import InputError, check_choice, quote, refuse
 from crosslens.files import check_name, sha256_file
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.task import GROUPS
@@ -136,11 +137,12 @@ class Battery:
                 f"also --probe {self.probe}",
                 "leave one of them out: codes are those of the linear probe",
             )
-        if self.seeds is not None and self.seeds < 2:
+        check_seed(self.seed, most=(1 << 32) - 1, name="--seed")
+        if self.seeds is not None and not (is_whole(self.seeds) and self.seeds >= 2):
             refuse(
                 "--seeds",
                 "2 or more",
-                str(self.seeds),
+                quote(self.seeds),
                 "leave it out for one random encoder and three control tasks",
             )
         if self.seeds is not None and self.seed + self.seeds > 1 << 32:

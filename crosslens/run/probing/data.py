@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import InputError, refuse
+from crosslens.checks import is_whole
+from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import SEVERAL, code_of, same_language
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
@@ -95,8 +96,8 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     if sources.folder is not None and not of_hub and not Path(sources.folder).is_dir():
         remedy = "name the folder that holds the data sets"
         refuse("--data", "a folder with data sets", str(sources.folder), remedy)
-    if sources.limit is not None and sources.limit < 1:
-        refuse("--limit", "1 or more items", str(sources.limit), "leave it out to take all")
+    if sources.limit is not None and not (is_whole(sources.limit) and sources.limit >= 1):
+        refuse("--limit", "1 or more items", quote(sources.limit), "leave it out to take all")
     reader = _Reader(sources)
     tasks: dict[str, Task] = {}
     not_measured: dict[str, str] = {}

@@ -4,7 +4,8 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from crosslens.errors import check_choice, refuse
+from crosslens.checks import check_seed, is_whole
+from crosslens.errors import check_choice, quote, refuse
 from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.run.transfer.presets import PRESETS, SPANS_BY
 from crosslens.run.transfer.resegmented import SEGMENTED
@@ -138,10 +139,18 @@ class Transfer:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             expected = "cpu, cuda or cuda:NUMBER, where encoders can be trained"
             refuse("--device", expected, repr(self.device), "choose one of them")
-        if self.seeds < 1:
-            refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
-        if self.limit is not None and self.limit < 1:
-            refuse("--limit", "1 or more items", str(self.limit), "leave it out to take all")
+        # a number that a later training only would refuse costs those before it
+        for option, value, expected, remedy in (
+            ("--seeds", self.seeds, "1 or more", "three show how seeds differ"),
+            ("--average", self.average, "1 or more epochs", "1 averages nothing"),
+            ("--limit", self.limit, "1 or more items", "leave it out to take all"),
+        ):
+            if (value is not None or option != "--limit") and not (is_whole(value) and value >= 1):
+                refuse(option, expected, quote(value), remedy)
+        check_seed(self.seed, most=(1 << 32) - self.seeds, name="--seed")
+        for layers in self.freeze:
+            if not is_whole(layers) or layers < -1:
+                refuse("--freeze", "whole numbers from -1", quote(layers), "-1 freezes nothing")
 
     @property
     def spans_by(self) -> str:

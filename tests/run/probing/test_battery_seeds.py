@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from crosslens.cli.main import main
+from crosslens.errors import InputError
 from crosslens.outcomes import read_outcomes
 from crosslens.report.folders.probes import load_probe_runs
 from crosslens.report.pages.probes import probe_page
@@ -328,6 +329,20 @@ def test_runs_of_several_seeds_and_of_one_are_compared_by_the_first(both, batter
 def test_what_seeds_cannot_be_is_refused(command, tmp_path, capsys, more, told):
     assert main([*command, *more, "--out", str(tmp_path / "run")]) == 2
     assert told in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"seed": -1}, "--seed: expected a whole number from 0 to 4294967295, got -1"),
+        ({"seed": 1.5}, "--seed: expected a whole number"),
+        ({"seeds": 2.5}, "--seeds: expected 2 or more, got 2.5"),
+        ({"seeds": "3"}, "--seeds: expected 2 or more, got '3'"),
+    ],
+)
+def test_numbers_that_are_no_seeds_are_refused_by_name(more, told):
+    with pytest.raises(InputError, match=told):
+        Battery(encoders=["encoder"], labels={"mine": ["file"]}, **more)
 
 
 def test_another_number_of_seeds_is_another_run(both, command, capsys):

@@ -353,8 +353,9 @@ def test_what_is_not_there_is_named(data, tmp_path):
         )
     with pytest.raises(InputError, match=r"--data: .*got .*nowhere"):
         read(tmp_path / "nowhere", "scws")
-    with pytest.raises(InputError, match=r"--limit: .*got 0"):
-        read(data, "scws", limit=0)
+    for limit, told in ((0, "0"), (2.5, "2.5"), ("3", "'3'")):
+        with pytest.raises(InputError, match=rf"--limit: .*got {told}"):
+            read(data, "scws", limit=limit)
 
 
 def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refused(data):
