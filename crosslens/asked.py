@@ -31,7 +31,9 @@ def asked_of(values: Mapping[str, Any], paths: Collection[str]) -> dict[str, Any
     kept = {
         name: value
         for name, value in values.items()
-        if name not in NEVER and value is not None and value not in ([], {}, ())
+        if name not in NEVER
+        and value is not None
+        and not (isinstance(value, list | dict | tuple) and not value)
     }
     return {name: absolute(value) if name in paths else value for name, value in kept.items()}
 

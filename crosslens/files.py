@@ -135,7 +135,12 @@ def cannot_write(path: str | Path, why: object) -> NoReturn:
 def write_json(path: str | Path, value: Any) -> None:
     """Write ``value`` as indented JSON, whole or not at all; what is no Unicode (part of a file's
     name, say) becomes "?"."""
-    write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
+    write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: numbers and arrays of numpy as Python's, all else as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def read_json(
@@ -441,7 +446,8 @@ def same_settings(
     """
     # as write_json would
     written = (
-        json.dumps(one, ensure_ascii=False).encode(errors="replace") for one in (there, here)
+        json.dumps(one, ensure_ascii=False, default=_plain).encode(errors="replace")
+        for one in (there, here)
     )
     first, second = (_flat(json.loads(one)) for one in written)
     differing = [

@@ -213,6 +213,7 @@ class Score:
             name: None if number is None or math.isnan(number) else float(number)
             for name, number in numbers.items()
         }
+        told["seed"] = None if self.seed is None else int(self.seed)  # as a user may give numpy's
         try:
             return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:

@@ -82,7 +82,7 @@ class Study:
         if self.preset is not None:
             preset_layer(self.preset, 12)
         check_fraction(self.train_fraction, "train_fraction")
-        check_seed(self.seed, most=(1 << 32) - 1)
+        object.__setattr__(self, "seed", check_seed(self.seed, most=(1 << 32) - 1))  # numpy's, too
         if len(self.texts) < 2:
             expected = "texts in two or more languages"
             refuse("texts", expected, f"{len(self.texts)}", "add --text LANGUAGE=FILE")

@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from ground_tools import GRAMMAR, snapshot
 
 from crosslens import files
+from crosslens.asked import asked_of
 from crosslens.errors import OutputError, StoreError
 from crosslens.files import (
     claim_folder,
@@ -30,6 +32,7 @@ from crosslens.files import (
     write_json,
     write_whole,
 )
+from crosslens.score import Score
 
 # ---------------------------------------------------------------- whole or not at all
 
@@ -208,6 +211,16 @@ def test_each_differing_setting_is_named_with_both_values(changed, told):
 
 def test_equal_settings_pass_whatever_their_order_and_sequence_type():
     same_settings("x", SETTINGS, dict(reversed(SETTINGS.items())) | {"plain": (1, 2)}, "")
+
+
+def test_numbers_of_numpy_in_settings_are_numbers(tmp_path):
+    given = {"seed": np.int64(0), "layers": np.arange(2), "rate": np.float32(0.5)}
+    for asked in (given, {"seed": 0, "layers": [0, 1], "rate": 0.5}):
+        claim_folder(tmp_path / "run", "study", asked, asked_of(given, []))
+    told = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert told["settings"] == told["asked"] == {"seed": 0, "layers": [0, 1], "rate": 0.5}
+    score = Score(quantity="accuracy", value=0.5, n=4, seed=np.int64(3))
+    assert json.loads(score.as_json())["seed"] == 3
 
 
 def test_a_claimed_folder_is_there_again_for_the_same_settings(tmp_path):

@@ -164,6 +164,11 @@ def test_other_settings_are_refused_and_named(finished, texts, small_encoder):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), folder)
 
 
+def test_a_seed_of_numpy_is_a_number_like_any_other():
+    study = Study(encoders={"*": "model"}, texts={"eng": "e", "fra": "f"}, seed=np.int64(3))
+    assert type(study.seed) is int and study.seed == 3
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", 2**32])
 def test_numbers_that_are_no_seeds_are_refused_by_name(seed):
     with pytest.raises(InputError, match="^seed: expected a whole number from 0 to 4294967295"):

@@ -138,6 +138,9 @@ class Battery:
                 "leave one of them out: codes are those of the linear probe",
             )
         check_seed(self.seed, most=(1 << 32) - 1, name="--seed")
+        for name in ("seed", "seeds", "limit"):  # numpy's whole numbers as Python's
+            if is_whole(value := getattr(self, name)):
+                object.__setattr__(self, name, int(value))
         if self.seeds is not None and not (is_whole(self.seeds) and self.seeds >= 2):
             refuse(
                 "--seeds",

@@ -147,10 +147,14 @@ class Transfer:
         ):
             if (value is not None or option != "--limit") and not (is_whole(value) and value >= 1):
                 refuse(option, expected, quote(value), remedy)
-        check_seed(self.seed, most=(1 << 32) - self.seeds, name="--seed")
+        check_seed(self.seed, most=(1 << 32) - int(self.seeds), name="--seed")
         for layers in self.freeze:
             if not is_whole(layers) or layers < -1:
                 refuse("--freeze", "whole numbers from -1", quote(layers), "-1 freezes nothing")
+        for name in ("seed", "seeds", "average", "limit"):  # numpy's whole numbers as Python's
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, int(value))
+        object.__setattr__(self, "freeze", tuple(map(int, self.freeze)))
 
     @property
     def spans_by(self) -> str:

@@ -487,6 +487,13 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_whole_numbers_of_numpy_are_numbers_like_any_other(data):
+    numbers = {"seed": np.int64(1), "seeds": np.int32(2), "limit": np.int64(4)}
+    told = settings(data, **numbers, freeze=[*np.arange(2)])
+    assert {type(getattr(told, name)) for name in (*numbers, "average")} == {int}
+    assert json.dumps(told.all_seeds) == "[1, 2]" and json.dumps(told.freeze) == "[0, 1]"
+
+
 def test_of_several_tasks_each_is_tested_in_the_languages_it_has_data_in(data, tmp_path, capsys):
     shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("*-de.tsv"))
     told = settings(
