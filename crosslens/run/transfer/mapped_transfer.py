@@ -21,8 +21,9 @@ from crosslens.activations import Activations
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import asked_of
 from crosslens.corpus import Corpus
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 from crosslens.files import sha256_file
+from crosslens.languages import same_language
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
@@ -79,6 +80,14 @@ class MappedTransfer:
         if len(set(self.transfer.test)) != 2:
             expected = "another language than that of training"
             refuse("--test", expected, ", ".join(self.transfer.test), "name one")
+        if self.layers is None:
+            return
+        asked = np.asarray(self.layers)
+        numbers = asked.tolist() if asked.ndim == 1 and asked.dtype.kind in "iu" else []
+        if not numbers or len(set(numbers)) < len(numbers):
+            expected = "whole numbers of layers, each once"
+            refuse("layers", expected, quote(self.layers), "write [8] for layer 8 alone")
+        object.__setattr__(self, "layers", numbers)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,6 +160,7 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
     data = transfer_data(name, folder, transfer.train, transfer.test, **sampled)
     preset = preset_of(transfer, data)
     settings_of(preset.values, data.task.kind, -1, 0, transfer)
+    _check_texts(told, data)
     parallel, links = _parallel(told)
     run = Run(out, "mapped_transfer", _settings(told, folder, preset, parallel), _asked(told))
     if run.finished:
@@ -180,6 +190,15 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
             shutil.rmtree(run.path / kept, ignore_errors=True)
         run.finish([*_means(work, every, fitted), *dev])
     return run.path
+
+
+def _check_texts(told: MappedTransfer, data: TaskData) -> None:
+    """Refuse texts of other languages, or in another order: words of the wrong side would be taken
+    for those that links join."""
+    wanted = [split.language for split in data.tests.values()]
+    if not all(map(same_language, told.texts, wanted)):
+        expected = f"a text in {wanted[0]}, that of training, then one in {wanted[1]}"
+        refuse("--text", expected, ", ".join(told.texts), "give both, in this order")
 
 
 def _parallel(told: MappedTransfer) -> tuple[tuple[Corpus, Corpus], np.ndarray]:
