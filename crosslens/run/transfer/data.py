@@ -147,7 +147,8 @@ def transfer_data(
         )
         if language in data_of:
             found[language] = called(found[language], language)
-    _check_once(train, found)
+    for option, languages in (("--train", train), ("--test", test)):
+        _check_once(option, languages, found)
     _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
@@ -302,17 +303,17 @@ def _names_of(found: Mapping[str, LanguageSplits], asked: Sequence[str]) -> dict
     }
 
 
-def _check_once(train: Sequence[str], found: Mapping[str, LanguageSplits]) -> None:
-    """Refuse one treebank under two names, which would be trained on twice."""
-    for one, other in itertools.combinations(dict.fromkeys(train), 2):
+def _check_once(option: str, names: Sequence[str], found: Mapping[str, LanguageSplits]) -> None:
+    """Refuse one treebank, or language, under two names: it would count twice."""
+    for one, other in itertools.combinations(dict.fromkeys(names), 2):
         first, second = found[one], found[other]
-        if first.language == second.language and _texts(first) == _texts(second):
+        if first.language == second.language and _items(first) == _items(second):
             got = f"{one} and {other}, which are one"
-            refuse("--train", "each treebank once", got, "leave one of them out")
+            refuse(option, "each treebank once", got, "leave one of them out")
 
 
-def _texts(found: LanguageSplits) -> dict[str, list[str]]:
-    return {part: list(split.texts) for part, split in found.splits.items()}
+def _items(found: LanguageSplits) -> dict[str, tuple[list[str], list[Any]]]:
+    return {part: ([*split.texts], [*split.labels]) for part, split in found.splits.items()}
 
 
 def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:

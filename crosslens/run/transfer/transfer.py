@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError, refuse
+from crosslens.errors import InputError, OutputError, refuse
 from crosslens.examples import EXAMPLES, write_examples
+from crosslens.files import read_json
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
@@ -121,6 +122,7 @@ def run_transfer(transfer: Transfer, out: str | Path, shared: SharedData | None 
             data, tasks, presets, systems = _prepared(transfer, shared)
             settings = _settings(transfer, data, systems, presets)
             run = Run(out, "transfer", settings, _asked(transfer))
+            _check_kept(transfer, run)
             finished = run.finished
         with world.together():
             if world.first:
@@ -275,6 +277,19 @@ def _check_keep(transfer: Transfer, path: str, folder: Path) -> None:
         refuse("--keep", expected, got, remedy)
 
 
+def _check_kept(transfer: Transfer, run: Run) -> None:
+    """Refuse to keep encoders in a run that was begun without that: the weights of what is measured
+    there are gone."""
+    if transfer.keep and run.begun:
+        asked = read_json(run.path / "config.json", dict).get("asked")
+        if not (isinstance(asked, dict) and asked.get("keep")):
+            expected, got = (
+                "a new folder, or a run that was begun with it",
+                f"{run.path}, which was not",
+            )
+            refuse("--keep", expected, got, "choose another folder", OutputError)
+
+
 def _check_freeze(freeze: Sequence[int], path: str, folder: Path) -> None:
     """Refuse more layers than an encoder has, before data are read."""
     from crosslens.models.network.surgery import numbered_layers
@@ -396,7 +411,7 @@ def _in_language(
     why it is not; nothing of a language that is trained on already."""
     trained = {one.language for one in data.train}
     lacking = data.facts.get("no_data_in", ())
-    asked = [language for language in transfer.test if language not in lacking]
+    asked = [language for language in dict.fromkeys(transfer.test) if language not in lacking]
     for language in data.tests if asked == ["all"] else asked:
         target = data.names.get(language, language)
         try:

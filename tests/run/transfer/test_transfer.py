@@ -456,6 +456,7 @@ def test_a_limit_holds_for_each_split(data):
         ({"tasks": ["scws"]}, "^task: expected one that can be fine-tuned"),
         ({"tasks": ["nothing"]}, "^task: expected one that can be fine-tuned"),
         ({"test": ["fra"]}, "task xnli: expected a language of the data"),
+        ({"test": ["deu", "de"]}, "--test: expected each treebank once, got deu and de, which"),
         (
             {"test": ["eng", "fra"], "tasks": ["xnli", "ner"]},
             "--test: expected languages that one of",
@@ -844,6 +845,24 @@ def test_encoders_whose_folders_have_one_name_are_told_apart(data, tmp_path):
     same = dataclasses.replace(told, encoders=[ENCODER, encoders[0]])
     with pytest.raises(InputError, match="--encoder: expected different encoders, got .*are one"):
         run_transfer(same, tmp_path / "same")
+
+
+def test_nothing_is_kept_of_a_run_that_was_begun_without_it(data, tmp_path):
+    told = settings(data, test=["deu"], epochs=1, seeds=1, random_control=False, checkpoints=False)
+    folder = run_transfer(told, tmp_path / "run")
+    kept = dataclasses.replace(told, keep=True)
+    with pytest.raises(OutputError, match="--keep: expected a new folder, or a run that was begun"):
+        run_transfer(kept, folder)
+    again = run_transfer(kept, tmp_path / "kept")
+    assert run_transfer(kept, again) == again and list((again / "encoders").iterdir())
+
+
+def test_a_test_language_that_is_named_twice_is_trained_on_once(data, tmp_path):
+    told = settings(data, test=["deu", "deu"], epochs=1, seeds=1, in_language=True)
+    told = dataclasses.replace(told, random_control=False, checkpoints=False)
+    folder = run_transfer(told, tmp_path / "run")
+    assert len(read_outcomes(folder, condition="in_language")) == 1
+    assert len(found(folder, condition="in_language", part="dev")) == 1
 
 
 def test_two_treebanks_of_a_language_are_each_trained_on_and_tested(tmp_path):
