@@ -22,6 +22,7 @@ import torch
 from crosslens.activations import Activations
 from crosslens.activations_memory import MemoryWriter
 from crosslens.activations_writer import ActivationsWriter, Block
+from crosslens.checks import is_whole
 from crosslens.corpus import Corpus, as_corpus
 from crosslens.errors import check_choice, quote, refuse
 from crosslens.models.extraction.encode import Encoded, encode
@@ -194,8 +195,8 @@ def store_settings(
         expected = "no such setting for this unit"
         remedy = 'leave them out, or set unit="type"'
         refuse("lowercase, min_count", expected, f"unit {reading.unit!r}", remedy)
-    if min_count < 1:
-        refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
+    if not is_whole(min_count) or min_count < 1:
+        refuse("min_count", "1 or more", quote(min_count), "give a number of occurrences")
     encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
     arrays = _choose_arrays(encoder, layers, outputs)
     arrays = ["layer_00"] if reading.unit == "embedding" else arrays
@@ -214,7 +215,7 @@ def store_settings(
         "precision": encoder.precision,
         **encoder.language_settings(),
         **(
-            {"lowercase": lowercase, "min_count": min_count}
+            {"lowercase": lowercase, "min_count": int(min_count)}
             if reading.unit in ("type", "embedding")
             else {}
         ),

@@ -214,7 +214,8 @@ class ClozeScorer:
 
         Raises
         ------
-        InputError: a causal model, no such output, or a place or a candidate that does not exist.
+        InputError: a causal model, no such output, a text that is too long or has other ids, or a
+            place or a candidate that does not exist.
         """
         self._check_method("single_mask", ("single_mask",))
         check_choice(output, "output", OUTPUTS)
@@ -227,6 +228,13 @@ class ClozeScorer:
             for number, (ids, place, columns) in enumerate(
                 zip(texts, places, candidates, strict=True)
             ):
+                ids = np.asarray(ids)
+                if len(ids) > self.model.max_length:
+                    expected = f"at most {self.model.max_length} tokens"
+                    refuse("texts", expected, f"{len(ids)} in text {number}", "shorten it")
+                if ((ids < 0) | (ids >= self.model.vocabulary)).any():
+                    expected = f"token ids from 0, below {self.model.vocabulary}"
+                    refuse("texts", expected, f"others in text {number}", "tokenise it")
                 if not 0 <= place < len(ids):
                     expected = f"a place in text {number} ({len(ids)} tokens)"
                     refuse("places", expected, repr(place), "count its tokens from 0")

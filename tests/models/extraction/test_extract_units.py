@@ -394,6 +394,8 @@ def test_an_encoder_that_padding_changes_gets_no_padding(originals, tmp_path, mo
             "lowercase, min_count: expected no such setting for this unit",
         ),
         ({"unit": "type", "min_count": 0}, "min_count: expected 1 or more"),
+        ({"unit": "type", "min_count": 1.5}, "min_count: expected 1 or more, got 1.5"),
+        ({"unit": "type", "min_count": "2"}, "min_count: expected 1 or more, got '2'"),
         ({"outputs": ["residual"]}, "outputs: "),
     ],
 )

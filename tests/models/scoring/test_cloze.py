@@ -456,6 +456,12 @@ def test_refusals_of_methods_and_places(scorers):
         scorer.score_candidates([one.ids], [1], [(1, 2)], output="p")
     with pytest.raises(InputError, match=r"places: .*got 4"):
         scorer.score_candidates([one.ids], [4], [(1, 2)])
+    longest = scorer.model.max_length
+    with pytest.raises(InputError, match=rf"texts: expected at most {longest} tokens, got "):
+        scorer.score_candidates([np.full(longest + 1, 5)], [1], [(1, 2)])
+    for ids in ([5, 100_000, 5], [5, -1]):
+        with pytest.raises(InputError, match=r"texts: expected token ids .*got others in text 1"):
+            scorer.score_candidates([one.ids, np.array(ids)], [1, 1], [(1, 2), (1, 2)])
     with pytest.raises(InputError, match=r"candidates of text 0: .*got \[1, 100000\]"):
         scorer.score_candidates([one.ids], [1], [(1, 100_000)])
     with pytest.raises(InputError, match=r"places, candidates: .*got 2 places and"):
