@@ -223,7 +223,7 @@ class _Sorter:
         same = _same(texts)
         with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
             for group in groups:
-                fit = self._fit(group, files, same)
+                fit = self._fit(group, files, same, rows.train | rows.held_out)
                 train = np.flatnonzero(fit & rows.train)
                 held_out = np.flatnonzero(fit & rows.held_out)
                 sides = tuple(files[language] for language in group)
@@ -247,13 +247,17 @@ class _Sorter:
                 progress.add(1)
 
     def _fit(
-        self, group: tuple[str, ...], files: Mapping[str, TokenFile], same: Mapping[str, np.ndarray]
+        self,
+        group: tuple[str, ...],
+        files: Mapping[str, TokenFile],
+        same: Mapping[str, np.ndarray],
+        wanted: np.ndarray,
     ) -> np.ndarray:
         """(n,) True for the rows that may be used."""
         if self.recipe.units == "sentences":
-            return _usable(group, same, files, self.recipe.max_length, self.left_out)
+            return _usable(group, same, files, wanted, self.recipe.max_length, self.left_out)
         if len(group) == 2:  # rows count their marks here
-            return _usable(group, same, files, self.recipe.max_length - 2, self.left_out)
+            return _usable(group, same, files, wanted, self.recipe.max_length - 2, self.left_out)
         fit = files[group[0]].lengths > 0
         if not fit.all():
             self.left_out["without words"] += int((~fit).sum())
@@ -324,11 +328,13 @@ def _usable(
     group: tuple[str, ...],
     same: Mapping[str, np.ndarray],
     files: Mapping[str, TokenFile],
+    wanted: np.ndarray,
     max_length: int,
     left_out: collections.Counter[str],
 ) -> np.ndarray:
     """(n,) True where all sides have subwords, none is too long, pairs are translations, and nothing
-    stands there a second time."""
+    stands there a second time. A first time in a row that is not ``wanted`` does not count: nothing
+    would be left of the sentence."""
     columns = [same[language] for language in group]
     fit = np.ones(len(columns[0]), bool)
     for language in group:
@@ -338,7 +344,8 @@ def _usable(
         )
         fit &= (lengths <= max_length) & (lengths > 0)
     # no others can be repeated
-    again = np.flatnonzero(np.all([np.bincount(column)[column] > 1 for column in columns], axis=0))
+    several = [np.bincount(column)[column] > 1 for column in columns]
+    again = np.flatnonzero(np.all([wanted, *several], axis=0))
     key = (
         columns[0][again]
         if len(group) == 1
