@@ -62,6 +62,14 @@ _PART = {
     "pooler": "next_sentence",
     "follows": "next_sentence",
 }
+# what a part's output depends on beside its weights, and their shapes do not tell
+_BESIDE_WEIGHTS = {
+    "position": ("position_offset",),
+    "norm": ("norm_eps",),
+    "layers": ("heads", "activation", "norm_eps"),
+    "transform": ("activation",),
+    "transform_norm": ("norm_eps",),
+}
 
 
 class Owner(NamedTuple):
@@ -338,7 +346,8 @@ def plug_in(
 
     Raises
     ------
-    InputError: nothing is owned by languages in ``model``, or the shapes differ.
+    InputError: nothing is owned by languages in ``model``, or the shapes differ, or another number
+        that these parts depend on (heads, say).
     """
     if "." in language:
         refuse("language", "a code without a full stop", repr(language), "choose another code")
@@ -356,7 +365,16 @@ def plug_in(
     for name, modules in found:
         if name not in theirs:
             refuse("donor", f"a model with {name}", "one without", "give a model of the same shape")
+        for field in _BESIDE_WEIGHTS.get(name.removeprefix("encoder.").split(".")[0], ()):
+            here, there = (getattr(config, field) for config in (model.config, donor.config))
+            if here != there:
+                expected, remedy = f"encoder.{field} = {here!r}", "give a model of the same shape"
+                refuse("donor", f"{expected}, as the model has", repr(there), remedy)
         new, old = theirs[name].of(source), next(iter(modules.values()))
+        if differ := sorted(new.state_dict().keys() ^ old.state_dict().keys()):
+            got = f"one {'with' if differ[0] in new.state_dict() else 'without'} {differ[0]}"
+            remedy = "give a model of the same shape"
+            refuse("donor", f"a model with the same tensors in {name}", got, remedy)
         for key, value in new.state_dict().items():
             before = old.state_dict()[key]
             rows_may_differ = name in ("encoder.token", "output", "output_bias")
