@@ -85,6 +85,18 @@ def _check_choice(recipe: TrainRecipe, measured: set[str]) -> None:
         refuse("validation", expected, "none that is left", "raise it, or raise max_length")
 
 
+def _check_room(recipe: TrainRecipe, streams: Sequence[AnyStream]) -> None:
+    """Refuse a batch without room for a sentence or pair, before the first step: some streams come
+    up late, and what is held out at the first validation."""
+    longest = max(
+        (one.lengths.max(initial=0) for one in streams if isinstance(one, Stream | MixedSentences)),
+        default=0,
+    )
+    if longest > recipe.batch_tokens:
+        expected = f"room for the longest item ({longest} tokens)"
+        refuse("batch_tokens", expected, str(recipe.batch_tokens), "raise it")
+
+
 def build_streams(
     recipe: TrainRecipe,
     corpora: Mapping[str, Mapping[str, Corpus]],
@@ -141,9 +153,12 @@ def build_streams(
         held_out = {
             stream.name: stream for stream, _ in _join(one_each, sort.kept, held_out=True)
         } | held_out
+    probabilities = _probabilities(streams, recipe)
+    drawn = [stream for (stream, _), p in zip(streams, probabilities, strict=True) if p > 0]
+    _check_room(recipe, [*drawn, *(one for one in held_out.values() if len(one.languages) == 1)])
     return TrainingData(
         [stream for stream, _ in streams],
-        _probabilities(streams, recipe),
+        probabilities,
         held_out,
         dict(sort.left_out),
         counts,

@@ -272,6 +272,25 @@ def test_longest_sentences_fit_exactly(toy_tokenizer, tmp_path):
     assert data.left_out["longer than 6 subwords"] > 0
 
 
+@pytest.mark.parametrize("languages", ["one", "mixed"])
+def test_a_batch_without_room_for_what_comes_up_late_is_refused(toy_tokenizer, tmp_path, languages):
+    recipe = toy_texts.toy_recipe(tmp_path, tlm_share=0.0, batch_languages=languages)
+    data = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    kept = int(data.held_out["toy eng"].rows[3])
+    rewrite(tmp_path, {"eng": {kept: "the cat sat on " * 5}})
+    most = {"batch_tokens": 21, "max_length": 30}
+    with pytest.raises(
+        InputError, match=r"batch_tokens: .* the longest item \(\d+ tokens\), got 21"
+    ):
+        build(dataclasses.replace(recipe, **most), toy_tokenizer, tmp_path / "tokens")
+    # pairs are longer, and as rare as they are asked for
+    rewrite(tmp_path, {"eng": {kept: "the cat"}})
+    build(dataclasses.replace(recipe, **most), toy_tokenizer, tmp_path / "tokens")
+    rare = dataclasses.replace(recipe, **most, tlm_share=1e-9)
+    with pytest.raises(InputError, match="batch_tokens: .* the longest item"):
+        build(rare, toy_tokenizer, tmp_path / "tokens")
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_probabilities_keep_the_shares_of_mlm_and_tlm(toy_tokenizer, tmp_path, share):
     recipe = toy_texts.toy_recipe(tmp_path, tlm_share=share)
