@@ -196,6 +196,10 @@ def test_language_embeddings_grow_with_the_languages():
     model = make("sep=1", language_embeddings=True)
     plug_in(model, "c", make("sep=1", seed=2), "b")
     assert model.encoder.language.weight.shape[0] == 3 and torch.isfinite(loss_of(model, "c"))
+    assert model.encoder.language.weight.requires_grad
+    freeze(model, ["language"])
+    plug_in(model, "d", make("sep=1", seed=3), "b")
+    assert not model.encoder.language.weight.requires_grad
 
 
 def test_plugging_refuses_what_does_not_fit():
