@@ -558,7 +558,7 @@ def _shape_of(
     if activation is None or (family is _ROBERTA and activation != "gelu"):
         refuse(
             where,
-            "a model with gelu or relu",
+            "a model with gelu" if family is _ROBERTA else "a model with gelu or relu",
             f"hidden_act {theirs.get('hidden_act')!r}",
             "only these can be imported",
         )

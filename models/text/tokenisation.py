@@ -126,14 +126,21 @@ def balanced_sample(
     """Sentences drawn (with replacement where a language is short) in the proportions of
     ``sample_exponent``."""
     rng = np.random.default_rng([seed, 0x70C])
-    weights = sampling_weights([len(lines) for lines in texts.values()], vocabulary.sample_exponent)
-    counts = np.round(vocabulary.sentences * weights / weights.sum()).astype(int)
-    for lines, count in zip(texts.values(), counts, strict=True):
-        whole, rest = divmod(int(count), len(lines))
+    for lines, count in zip(texts.values(), _sample_sizes(texts, vocabulary), strict=True):
+        whole, rest = divmod(count, len(lines))
         for _ in range(whole):
             yield from lines
         for i in np.sort(rng.permutation(len(lines))[:rest]):
             yield lines[int(i)]
+
+
+def _sample_sizes(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary) -> list[int]:
+    """How many sentences of each language are drawn."""
+    weights = sampling_weights([len(lines) for lines in texts.values()], vocabulary.sample_exponent)
+    counts: list[int] = (
+        np.round(vocabulary.sentences * weights / weights.sum()).astype(int).tolist()
+    )
+    return counts
 
 
 def train_tokenizer(
@@ -152,8 +159,8 @@ def train_tokenizer(
 
     Raises
     ------
-    InputError: a language has no sentences, or the size has no room for every character of the
-        sample.
+    InputError: a language has no sentences, or so small a share of the sample that none of them is
+        drawn; or the size has no room for every character of the sample.
 
     >>> toy = {"eng": ["a cat and a dog sat down"] * 50, "fra": ["un chat et un chien sont assis"] * 50}
     >>> tokenizer = train_tokenizer(toy, Vocabulary(size=60, sentences=100))
@@ -164,6 +171,11 @@ def train_tokenizer(
         if not lines:
             remedy = "leave the language out or give it text"
             refuse(f"texts[{language}]", "at least one sentence", "none", remedy)
+    for language, count in zip(texts, _sample_sizes(texts, vocabulary), strict=True):
+        if not count:  # all of its text would be unknown
+            expected = f"enough for a sentence of {language} among those of all languages"
+            remedy = "raise it, or lower vocabulary.sample_exponent"
+            refuse("vocabulary.sentences", expected, str(vocabulary.sentences), remedy)
     sample = balanced_sample(texts, vocabulary, seed)
     tokenizer = (
         _learn_unigram(sample, vocabulary.size)

@@ -1,6 +1,7 @@
 """Vocabularies: special ids, what transformers reads, and that learning one twice gives one."""
 
 import collections
+import dataclasses
 import functools
 import gzip
 import hashlib
@@ -239,6 +240,19 @@ def test_the_sample_has_the_proportions_asked_for(exponent, shares):
     sample = list(balanced_sample(texts, Vocabulary(sample_exponent=exponent, sentences=1000), 0))
     assert tuple(sum(line[0] == letter for line in sample) for letter in "bs") == shares
     assert len(set(sample)) == len(sample)  # without replacement while there is enough text
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_language_of_which_no_sentence_would_be_drawn_is_named(kind):
+    """All of its text became unknown tokens, and nothing was said."""
+    texts = {"eng": [f"the cat {i} sat" for i in range(900)], "ell": ["η γάτα", "το σκυλί"]}
+    few = Vocabulary(size=100, sentences=200, sample_exponent=1.0, kind=kind)
+    told = r"vocabulary.sentences: expected enough for a sentence of ell .*, got 200; raise it"
+    with pytest.raises(InputError, match=told):
+        train_tokenizer(texts, few)
+    for more in ({"sentences": 300}, {"sample_exponent": 0.5}):
+        tokenizer = train_tokenizer(texts, dataclasses.replace(few, **more))
+        assert any("γ" in piece or "σ" in piece for piece in tokenizer.get_vocab())
 
 
 def test_a_short_text_is_repeated_evenly():
