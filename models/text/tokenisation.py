@@ -26,6 +26,7 @@ from tokenizers import (
     trainers,
 )
 
+from crosslens.checks import check_seed
 from crosslens.errors import check_choice, cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 from crosslens.models.training.limits import LIMITS, check_numbers, shown
@@ -159,7 +160,7 @@ def train_tokenizer(
 
     Raises
     ------
-    InputError: a language has no sentences, or so small a share of the sample that none of them is
+    InputError: no possible seed; a language has no sentences, or so small a share of the sample that none of them is
         drawn; or the size has no room for every character of the sample.
 
     >>> toy = {"eng": ["a cat and a dog sat down"] * 50, "fra": ["un chat et un chien sont assis"] * 50}
@@ -167,6 +168,7 @@ def train_tokenizer(
     >>> tokenizer.encode("a dog").tokens[0], tokenizer.get_vocab_size() <= 60
     ('[CLS]', True)
     """
+    check_seed(seed)
     for language, lines in texts.items():
         if not lines:
             remedy = "leave the language out or give it text"
@@ -239,6 +241,8 @@ def _learn_bpe(sentences: Iterator[str], size: int) -> Tokenizer:
     except Exception as error:  # the library raises bare Exception
         expected = "room for every character of the text"
         refuse("vocabulary.size", expected, f"{size} ({error})", "raise it or clean the text")
+    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+        refuse("texts", "at least one word", "none", "give other text")
     return tokenizer
 
 

@@ -284,6 +284,14 @@ def test_a_short_text_is_repeated_evenly():
             "texts: expected at least one word",
         ),
         (
+            lambda: train_tokenizer({"eng": [" ", "\u3000"]}, Vocabulary(kind="bpe")),
+            "texts: expected at least one word",
+        ),
+        (
+            lambda: train_tokenizer({"eng": ["a cat"] * 9}, Vocabulary(size=20), seed=-1),
+            "seed: expected a whole number from 0 up, got -1",
+        ),
+        (
             lambda: train_tokenizer({"eng": ["a"], "fra": []}, Vocabulary()),
             (r"texts\[fra\]: expected at least one sentence"),
         ),
