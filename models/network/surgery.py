@@ -30,6 +30,7 @@ from crosslens.models.network.adapters import BOTTLENECK, LayerAdapters
 from crosslens.models.network.encoder import MaskedLM, PerLanguage
 from crosslens.models.network.noise import NOISE, add_noise
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.training.limits import LIMITS, shown
 
 __all__ = [
     "Owner",
@@ -61,6 +62,14 @@ _PART = {
     "output_bias": "bias",
     "pooler": "next_sentence",
     "follows": "next_sentence",
+}
+# what a part's output depends on beside its weights, and their shapes do not tell
+_BESIDE_WEIGHTS = {
+    "position": ("position_offset",),
+    "norm": ("norm_eps",),
+    "layers": ("heads", "activation", "norm_eps"),
+    "transform": ("activation",),
+    "transform_norm": ("norm_eps",),
 }
 
 
@@ -282,7 +291,7 @@ def set_noise(model: nn.Module, sigma: float = NOISE) -> None:
 
     Raises
     ------
-    InputError: the model has no such embeddings.
+    InputError: the model has no such embeddings, or no such deviation is possible.
 
     >>> from crosslens.models.network.encoder import EncoderConfig
     >>> model = MaskedLM(EncoderConfig(hidden_size=4, layers=1, heads=1, dropout=0.0)).train()
@@ -290,6 +299,8 @@ def set_noise(model: nn.Module, sigma: float = NOISE) -> None:
     >>> torch.equal(*(model.encoder(ids, torch.arange(3)[None])[0] for _ in range(2)))
     False
     """
+    if not (limits := LIMITS["EncoderConfig"]["noise"]).hold(sigma):
+        refuse("noise", str(limits), shown(sigma), limits.remedy)
     if isinstance(model, MaskedLM):
         model.encoder.noise = sigma
         return
@@ -338,7 +349,8 @@ def plug_in(
 
     Raises
     ------
-    InputError: nothing is owned by languages in ``model``, or the shapes differ.
+    InputError: nothing is owned by languages in ``model``, or the shapes differ, or another number
+        that these parts depend on (heads, say).
     """
     if "." in language:
         refuse("language", "a code without a full stop", repr(language), "choose another code")
@@ -356,7 +368,16 @@ def plug_in(
     for name, modules in found:
         if name not in theirs:
             refuse("donor", f"a model with {name}", "one without", "give a model of the same shape")
+        for field in _BESIDE_WEIGHTS.get(name.removeprefix("encoder.").split(".")[0], ()):
+            here, there = (getattr(config, field) for config in (model.config, donor.config))
+            if here != there:
+                expected, remedy = f"encoder.{field} = {here!r}", "give a model of the same shape"
+                refuse("donor", f"{expected}, as the model has", repr(there), remedy)
         new, old = theirs[name].of(source), next(iter(modules.values()))
+        if differ := sorted(new.state_dict().keys() ^ old.state_dict().keys()):
+            got = f"one {'with' if differ[0] in new.state_dict() else 'without'} {differ[0]}"
+            remedy = "give a model of the same shape"
+            refuse("donor", f"a model with the same tensors in {name}", got, remedy)
         for key, value in new.state_dict().items():
             before = old.state_dict()[key]
             rows_may_differ = name in ("encoder.token", "output", "output_bias")
@@ -397,7 +418,7 @@ def _add_name(model: MaskedLM, language: str) -> None:
     if model.config.language_embeddings:  # the mean of the known ones, until it is trained
         old = model.encoder.language.weight
         model.encoder.language = nn.Embedding.from_pretrained(
-            torch.cat([old, old.mean(0, keepdim=True)]), freeze=False
+            torch.cat([old, old.mean(0, keepdim=True)]), freeze=not old.requires_grad
         )
 
 
@@ -421,7 +442,7 @@ def add_adapters(
 
     Raises
     ------
-    InputError: the model has adapters, or lacks a language.
+    InputError: the model has adapters, or lacks a language; or adapters of no units.
 
     >>> from crosslens.models.network.encoder import EncoderConfig
     >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
@@ -434,6 +455,8 @@ def add_adapters(
     if model.config.adapters:
         got = f"one with adapters of {model.config.adapters} units"
         refuse("model", "one without adapters", got, "train these")
+    if bottleneck == 0:  # what a model without adapters says of itself
+        refuse("bottleneck", "1 unit or more", "0", "leave the model as it is")
     if unknown := sorted(wanted - set(model.languages)):
         known = f"some of {', '.join(model.languages)}"
         refuse("languages", known, ", ".join(unknown), "name languages that the model has")
@@ -453,7 +476,8 @@ def add_adapters(
 
 @torch.no_grad()
 def split_special(model: MaskedLM, language: str | None = None) -> None:
-    """Give the special tokens a table of their own, which all languages share.
+    """Give the special tokens a table of their own, which all languages share. What was frozen stays
+    so.
 
     Parameters
     ----------
@@ -474,12 +498,14 @@ def split_special(model: MaskedLM, language: str | None = None) -> None:
     if model.config.special_table:
         refuse("model", "one without a table of special tokens", "one with it", "train this one")
     network, apart = model.encoder, len(SPECIAL_TOKENS)
-    rows = cast(Tensor, network.token.of(language or model.languages[0]).weight)[:apart]
+    taken = cast(Tensor, network.token.of(language or model.languages[0]).weight)
     config = dataclasses.replace(model.config, special_table=True)
-    network.special = nn.Embedding.from_pretrained(rows.clone(), freeze=False)
+    rows, frozen = taken[:apart].clone(), not taken.requires_grad
+    network.special = nn.Embedding.from_pretrained(rows, freeze=frozen)
     for name, module in network.token.items():
-        rest = cast(Tensor, module.weight)[apart:].clone()
-        network.token[name] = nn.Embedding.from_pretrained(rest, freeze=False)
+        weight = cast(Tensor, module.weight)
+        rest, frozen = weight[apart:].clone(), not weight.requires_grad
+        network.token[name] = nn.Embedding.from_pretrained(rest, freeze=frozen)
     model.config = network.config = config
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "DTYPES",
     "as_tensor",
     "extremes",
+    "halved",
     "load_tensors",
     "save_tensors",
     "stored",
@@ -88,6 +89,21 @@ def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:
         if dtype == "bfloat16"
         else narrow.numpy()
     )
+
+
+def halved(tensor: Tensor, name: str) -> Tensor:
+    """A weight in float16.
+
+    Raises
+    ------
+    InputError: a number is too large for it; it would be infinite.
+    """
+    narrow = tensor.to(torch.float16)
+    gone = tensor[narrow.isinf() & tensor.isfinite()]
+    if len(gone):
+        got = f"{float(gone.abs().max()):g} in {name}"
+        refuse("half", "weights that float16 holds", got, "store the model in float32")
+    return narrow
 
 
 def extremes(state: Tensor) -> tuple[float, float]:

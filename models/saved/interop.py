@@ -37,7 +37,7 @@ from crosslens.errors import (
 )
 from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
-from crosslens.models.saved.arrays import load_tensors
+from crosslens.models.saved.arrays import halved, load_tensors
 from crosslens.models.saved.model_files import check_file
 from crosslens.models.text.tokenisation import save_tokenizer, with_segments
 from crosslens.progress import say
@@ -247,12 +247,13 @@ def export_model(
     ----------
     tokenizer: the language's tokeniser.
     language, rows: as for :func:`view_weights`.
-    half: store float16 (half the size; values change by at most 1 in 2048).
+    half: store float16 (half the size; values change by at most 1 in 2048, or by 3e-8).
     more: what else config.json is to say; transformers keeps what it does not know.
 
     Raises
     ------
-    InputError: transformers has no class of this shape, or the tokeniser is another vocabulary's.
+    InputError: transformers has no class of this shape, the tokeniser is another vocabulary's, or a
+        weight is too large for float16.
     """
     folder, config, family = Path(folder), model.config, _family(model.config)
     weights = view_weights(model, language, rows)
@@ -272,17 +273,17 @@ def export_model(
         theirs.update(zip(names, tensor.chunk(len(names)), strict=True))
     if not config.tied:  # with a matrix of its own, their decoder keeps its own bias, too
         theirs[f"{family.rest['output']}.bias"] = weights["output_bias.value"].clone()
-    dtype = torch.float16 if half else torch.float32
+    theirs = {name: halved(one, name) if half else one.float() for name, one in theirs.items()}
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(
         folder / "model.safetensors",
-        save({k: v.to(dtype).contiguous() for k, v in theirs.items()}, metadata={"format": "pt"}),
+        save({k: v.contiguous() for k, v in theirs.items()}, metadata={"format": "pt"}),
     )
     save_tokenizer(with_segments(tokenizer, config.trained_segments), folder, config.max_positions)
     described = {
         **_describe(config, family),
         "vocab_size": size,
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": "float16" if half else "float32",
         **(more or {}),
     }
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
@@ -557,7 +558,7 @@ def _shape_of(
     if activation is None or (family is _ROBERTA and activation != "gelu"):
         refuse(
             where,
-            "a model with gelu or relu",
+            "a model with gelu" if family is _ROBERTA else "a model with gelu or relu",
             f"hidden_act {theirs.get('hidden_act')!r}",
             "only these can be imported",
         )

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from crosslens.alignment.maps.fitted import check_axes, read_tensors, write_tensors
+from crosslens.checks import check_seed
 from crosslens.errors import InputError, StoreError, cut, refuse
 from crosslens.files import fingerprint, make_folder
 from crosslens.models.text.token_files import TokenFile
@@ -183,8 +184,10 @@ def learn_subword_vectors(
 
     Raises
     ------
-    InputError: fewer than two different subwords, or vectors that run off to infinity.
+    InputError: fewer than two different subwords, vectors that run off to infinity, or no possible
+        seed.
     """
+    check_seed(seed)
     (language,) = vocabulary.languages
     folder, size, random = Path(folder), vocabulary.sizes[language], np.random.default_rng(seed)
     counts = subword_counts(texts, size)

@@ -26,6 +26,7 @@ from tokenizers import (
     trainers,
 )
 
+from crosslens.checks import check_seed
 from crosslens.errors import check_choice, cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 from crosslens.models.training.limits import LIMITS, check_numbers, shown
@@ -126,14 +127,21 @@ def balanced_sample(
     """Sentences drawn (with replacement where a language is short) in the proportions of
     ``sample_exponent``."""
     rng = np.random.default_rng([seed, 0x70C])
-    weights = sampling_weights([len(lines) for lines in texts.values()], vocabulary.sample_exponent)
-    counts = np.round(vocabulary.sentences * weights / weights.sum()).astype(int)
-    for lines, count in zip(texts.values(), counts, strict=True):
-        whole, rest = divmod(int(count), len(lines))
+    for lines, count in zip(texts.values(), _sample_sizes(texts, vocabulary), strict=True):
+        whole, rest = divmod(count, len(lines))
         for _ in range(whole):
             yield from lines
         for i in np.sort(rng.permutation(len(lines))[:rest]):
             yield lines[int(i)]
+
+
+def _sample_sizes(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary) -> list[int]:
+    """How many sentences of each language are drawn."""
+    weights = sampling_weights([len(lines) for lines in texts.values()], vocabulary.sample_exponent)
+    counts: list[int] = (
+        np.round(vocabulary.sentences * weights / weights.sum()).astype(int).tolist()
+    )
+    return counts
 
 
 def train_tokenizer(
@@ -152,18 +160,24 @@ def train_tokenizer(
 
     Raises
     ------
-    InputError: a language has no sentences, or the size has no room for every character of the
-        sample.
+    InputError: no possible seed; a language has no sentences, or so small a share of the sample that none of them is
+        drawn; or the size has no room for every character of the sample.
 
     >>> toy = {"eng": ["a cat and a dog sat down"] * 50, "fra": ["un chat et un chien sont assis"] * 50}
     >>> tokenizer = train_tokenizer(toy, Vocabulary(size=60, sentences=100))
     >>> tokenizer.encode("a dog").tokens[0], tokenizer.get_vocab_size() <= 60
     ('[CLS]', True)
     """
+    check_seed(seed)
     for language, lines in texts.items():
         if not lines:
             remedy = "leave the language out or give it text"
             refuse(f"texts[{language}]", "at least one sentence", "none", remedy)
+    for language, count in zip(texts, _sample_sizes(texts, vocabulary), strict=True):
+        if not count:  # all of its text would be unknown
+            expected = f"enough for a sentence of {language} among those of all languages"
+            remedy = "raise it, or lower vocabulary.sample_exponent"
+            refuse("vocabulary.sentences", expected, str(vocabulary.sentences), remedy)
     sample = balanced_sample(texts, vocabulary, seed)
     tokenizer = (
         _learn_unigram(sample, vocabulary.size)
@@ -227,6 +241,8 @@ def _learn_bpe(sentences: Iterator[str], size: int) -> Tokenizer:
     except Exception as error:  # the library raises bare Exception
         expected = "room for every character of the text"
         refuse("vocabulary.size", expected, f"{size} ({error})", "raise it or clean the text")
+    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+        refuse("texts", "at least one word", "none", "give other text")
     return tokenizer
 
 

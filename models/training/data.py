@@ -85,6 +85,18 @@ def _check_choice(recipe: TrainRecipe, measured: set[str]) -> None:
         refuse("validation", expected, "none that is left", "raise it, or raise max_length")
 
 
+def _check_room(recipe: TrainRecipe, streams: Sequence[AnyStream]) -> None:
+    """Refuse a batch without room for a sentence or pair, before the first step: some streams come
+    up late, and what is held out at the first validation."""
+    longest = max(
+        (one.lengths.max(initial=0) for one in streams if isinstance(one, Stream | MixedSentences)),
+        default=0,
+    )
+    if longest > recipe.batch_tokens:
+        expected = f"room for the longest item ({longest} tokens)"
+        refuse("batch_tokens", expected, str(recipe.batch_tokens), "raise it")
+
+
 def build_streams(
     recipe: TrainRecipe,
     corpora: Mapping[str, Mapping[str, Corpus]],
@@ -141,9 +153,12 @@ def build_streams(
         held_out = {
             stream.name: stream for stream, _ in _join(one_each, sort.kept, held_out=True)
         } | held_out
+    probabilities = _probabilities(streams, recipe)
+    drawn = [stream for (stream, _), p in zip(streams, probabilities, strict=True) if p > 0]
+    _check_room(recipe, [*drawn, *(one for one in held_out.values() if len(one.languages) == 1)])
     return TrainingData(
         [stream for stream, _ in streams],
-        _probabilities(streams, recipe),
+        probabilities,
         held_out,
         dict(sort.left_out),
         counts,
@@ -223,7 +238,7 @@ class _Sorter:
         same = _same(texts)
         with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
             for group in groups:
-                fit = self._fit(group, files, same)
+                fit = self._fit(group, files, same, rows.train | rows.held_out)
                 train = np.flatnonzero(fit & rows.train)
                 held_out = np.flatnonzero(fit & rows.held_out)
                 sides = tuple(files[language] for language in group)
@@ -247,13 +262,17 @@ class _Sorter:
                 progress.add(1)
 
     def _fit(
-        self, group: tuple[str, ...], files: Mapping[str, TokenFile], same: Mapping[str, np.ndarray]
+        self,
+        group: tuple[str, ...],
+        files: Mapping[str, TokenFile],
+        same: Mapping[str, np.ndarray],
+        wanted: np.ndarray,
     ) -> np.ndarray:
         """(n,) True for the rows that may be used."""
         if self.recipe.units == "sentences":
-            return _usable(group, same, files, self.recipe.max_length, self.left_out)
+            return _usable(group, same, files, wanted, self.recipe.max_length, self.left_out)
         if len(group) == 2:  # rows count their marks here
-            return _usable(group, same, files, self.recipe.max_length - 2, self.left_out)
+            return _usable(group, same, files, wanted, self.recipe.max_length - 2, self.left_out)
         fit = files[group[0]].lengths > 0
         if not fit.all():
             self.left_out["without words"] += int((~fit).sum())
@@ -324,11 +343,13 @@ def _usable(
     group: tuple[str, ...],
     same: Mapping[str, np.ndarray],
     files: Mapping[str, TokenFile],
+    wanted: np.ndarray,
     max_length: int,
     left_out: collections.Counter[str],
 ) -> np.ndarray:
     """(n,) True where all sides have subwords, none is too long, pairs are translations, and nothing
-    stands there a second time."""
+    stands there a second time. A first time in a row that is not ``wanted`` does not count: nothing
+    would be left of the sentence."""
     columns = [same[language] for language in group]
     fit = np.ones(len(columns[0]), bool)
     for language in group:
@@ -338,7 +359,8 @@ def _usable(
         )
         fit &= (lengths <= max_length) & (lengths > 0)
     # no others can be repeated
-    again = np.flatnonzero(np.all([np.bincount(column)[column] > 1 for column in columns], axis=0))
+    several = [np.bincount(column)[column] > 1 for column in columns]
+    again = np.flatnonzero(np.all([wanted, *several], axis=0))
     key = (
         columns[0][again]
         if len(group) == 1

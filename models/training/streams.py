@@ -141,9 +141,14 @@ class MixedSentences:
         )
         self.n, self.tokens = len(self._counts), int(self._counts.sum() + 2 * len(self._counts))
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """(n,) tokens of each sentence with [CLS] and [SEP]."""
+        return self._counts + 2
+
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
         """The batches of one epoch, as item numbers; items are numbered language by language."""
-        return [np.sort(items) for items in plan_epoch(self._counts + 2, self.batch_tokens, seed)]
+        return [np.sort(items) for items in plan_epoch(self.lengths, self.batch_tokens, seed)]
 
     def collate(self, items: np.ndarray) -> Batch:
         """Put items into one padded array."""

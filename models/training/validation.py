@@ -21,6 +21,9 @@ from crosslens.models.training.objective import moved, need_number
 __all__ = ["Losses", "choice_measure", "held_out_losses", "sentence_vectors", "validate"]
 
 
+_PAIRS = 1_000_000  # of tokens, counted at a time at least
+
+
 class Losses(NamedTuple):
     """Mean losses of a language's masked held-out tokens, in nats: a model's, and those of a unigram
     and a bigram model of its training text; and the number of these tokens."""
@@ -188,18 +191,32 @@ def held_out_losses(
 
 
 def _pairs(batches: MaskedBatches, language: str, size: int) -> scipy.sparse.csr_array:
-    """(size, size) how often each token follows each other one in a language's training rows."""
+    """(size, size) how often each token follows each other one in a language's training rows, those
+    of sentence pairs left out."""
     found = scipy.sparse.csr_array((size, size), dtype=np.int64)
+    number, kept, waiting = batches.recipe.languages.index(language), list[np.ndarray](), 0
     for stream in batches.data.streams:
-        if stream.languages != (language,):
+        if language not in stream.languages or (
+            isinstance(stream, Stream) and len(stream.sides) == 2
+        ):
             continue
         for items in stream.plan([batches.recipe.seed, 4]):
             batch = stream.collate(items)
             real = np.arange(1, batch.ids.shape[1]) < batch.lengths[:, None]
-            both = batch.ids[:, :-1][real], batch.ids[:, 1:][real]
-            ones = np.ones(len(both[0]), np.int64)
-            found = found + scipy.sparse.coo_array((ones, both), shape=(size, size)).tocsr()
-    return found
+            real &= batch.languages[:, :1] == number
+            kept.append(np.stack([batch.ids[:, :-1][real], batch.ids[:, 1:][real]]))
+            waiting += kept[-1].shape[1]
+            # a sum takes as long as what has been found is large: so there are few of them
+            if waiting > max(_PAIRS, found.nnz):
+                found, kept, waiting = found + _counted(kept, size), [], 0
+    return found + _counted(kept, size) if kept else found
+
+
+def _counted(pairs: list[np.ndarray], size: int) -> scipy.sparse.csr_array:
+    """(size, size) how often each pair stands there, from arrays (2, m) of pairs."""
+    both = np.concatenate(pairs, axis=1)
+    ones = np.ones(both.shape[1], np.int64)
+    return scipy.sparse.coo_array((ones, tuple(both)), shape=(size, size)).tocsr()
 
 
 def _interpolated(

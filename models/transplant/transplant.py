@@ -202,7 +202,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
     check_seed(given.seed, most=2**32 - 1)  # as trainings take it
     by, tokens, pairs, out = given.by, given.tokens, given.pairs, given.out
     check_choice(by, "--by", (*INITIALISERS, MONOTRANS))
-    if tokens is not None and tokens < BATCH_TOKENS:
+    if tokens is not None and check_positive_int(tokens, "--tokens") < BATCH_TOKENS:
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
     check_positive_int(given.times, "--times")
     if given.times > 1 and tokens is None:
@@ -212,7 +212,7 @@ def _checked(given: _Given) -> tuple[dict[str, Any], Path, bool]:
         got = "none" if pairs is None else f"some, with {by}"
         expected = "translations with --by translation alone"
         refuse("--dictionary", expected, got, "add them, or leave out")
-    if given.size < 100:
+    if check_positive_int(given.size, "--vocabulary") < 100:
         refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
     left = tokens is not None and (out / MADE).is_file() and _is_training(given.beside)
     if out.exists() and not left:

@@ -172,3 +172,5 @@ def test_adapters_are_put_into_a_model_that_is_trained_already():
         add_adapters(model)
     with pytest.raises(InputError, match="languages: .*got c"):
         add_adapters(make(adapters=0), languages=["c"])
+    with pytest.raises(InputError, match="bottleneck: expected 1 unit or more, got 0"):
+        add_adapters(make(adapters=0), 0)

@@ -126,3 +126,6 @@ def test_embeddings_of_other_kinds_are_refused_by_name():
     with pytest.raises(InputError, match="noise: .*got T5EncoderModel"):
         set_noise(model)
     set_noise(model, 0.0)
+    for sigma in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=f"noise: expected a number from 0 .*got {sigma}"):
+            set_noise(model, sigma)

@@ -49,6 +49,21 @@ def test_cls_is_its_word_embedding_alone_and_the_other_tokens_are_as_they_were(t
     assert not at[0].any() and at[1:6].all()
 
 
+def test_what_was_frozen_stays_frozen_in_a_table_of_its_own():
+    model = make("sep=token", languages=("a", "b"))
+    freeze(model, ["token"], ["b"])
+    split_special(model)
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert {"encoder.special.weight", "encoder.token.own_a.weight"} <= trained
+    assert "encoder.token.own_b.weight" not in trained
+    model = make("", languages=("a", "b"))
+    freeze(model, ["token"])
+    split_special(model)
+    assert not any(
+        p.requires_grad for p in (*model.encoder.token.parameters(), model.encoder.special.weight)
+    )
+
+
 @pytest.mark.parametrize("text", ["", "sep=token", "sep=emb"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_table_of_special_tokens_changes_no_number(text, tied):

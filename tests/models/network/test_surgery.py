@@ -196,6 +196,10 @@ def test_language_embeddings_grow_with_the_languages():
     model = make("sep=1", language_embeddings=True)
     plug_in(model, "c", make("sep=1", seed=2), "b")
     assert model.encoder.language.weight.shape[0] == 3 and torch.isfinite(loss_of(model, "c"))
+    assert model.encoder.language.weight.requires_grad
+    freeze(model, ["language"])
+    plug_in(model, "d", make("sep=1", seed=3), "b")
+    assert not model.encoder.language.weight.requires_grad
 
 
 def test_plugging_refuses_what_does_not_fit():
@@ -205,3 +209,19 @@ def test_plugging_refuses_what_does_not_fit():
         plug_in(make("sep=1"), "a", make("sep=1", hidden_size=16))
     with pytest.raises(InputError, match="language: .*got 'c.d'"):
         plug_in(make(), "c.d", make(), "a")
+    # their tensors have the shapes of the model's, and it would compute other numbers with them
+    for plan, changes in (
+        ("sep=1", {"heads": 4}),
+        ("sep=1", {"activation": "relu"}),
+        ("sep=norm", {"norm_eps": 1e-3}),
+        ("sep=transform", {"activation": "relu"}),
+        ("sep=position", {"position_offset": 2, "max_positions": 14}),
+    ):
+        name, value = next(iter(changes.items()))
+        with pytest.raises(InputError, match=rf"donor: expected encoder.{name} = .*got {value!r}"):
+            plug_in(make(plan), "a", make(plan, **changes))
+    plug_in(make("sep=emb"), "a", make("sep=emb", heads=4))  # embeddings have no heads
+    for norms in (True, False):
+        pair = (make("sep=adapters", adapters=4, adapter_norms=one) for one in (norms, not norms))
+        with pytest.raises(InputError, match=r"donor: .*got one with.* attention_norm.bias"):
+            plug_in(next(pair), "a", next(pair))

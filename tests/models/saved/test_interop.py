@@ -331,6 +331,13 @@ def test_other_architectures_are_refused(copy_of, originals):
         import_model(folder)
 
 
+def test_the_activation_that_a_roberta_may_have_is_named(copy_of):
+    folder = copy_of("roberta")  # whose head has gelu, whatever its layers have
+    change_config(folder, hidden_act="relu")
+    with pytest.raises(InputError, match="expected a model with gelu, got hidden_act 'relu'"):
+        import_model(folder)
+
+
 def test_a_bert_without_its_vocabulary_head_is_refused(tmp_path):
     BertModel(
         BertConfig(

@@ -158,6 +158,21 @@ def test_half_the_size_is_exact_to_rounding(made, tmp_path):
     } == {torch.float16}
 
 
+def test_weights_that_float16_does_not_hold_are_refused(made, tmp_path):
+    """They were stored as infinity."""
+    model, vocabularies = made
+    with torch.no_grad():
+        model.encoder.position.of("nld").weight[0, 0] = -1e5
+    told = r"half: expected weights that float16 holds, got 100000 in .*position.*; store"
+    with pytest.raises(InputError, match=told):
+        save_model(model, vocabularies, tmp_path / "half", half=True)
+    with pytest.raises(InputError, match=told):
+        export_view(model, vocabularies, "nld", tmp_path / "view", half=True)
+    assert not any((tmp_path / name).exists() for name in ("half", "view"))
+    save_model(model, vocabularies, tmp_path / "whole")
+    assert load_model(tmp_path / "whole")[0].encoder.position.of("nld").weight[0, 0] == -1e5
+
+
 @pytest.mark.parametrize("how", ["cut short", "gone", "of another plan"])
 def test_damaged_weights_are_refused_by_name(made, tmp_path, how):
     model, vocabularies = made

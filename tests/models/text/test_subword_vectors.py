@@ -84,6 +84,13 @@ def test_another_seed_gives_other_vectors(vocabulary, texts, learnt, tmp_path):
     assert np.array_equal(other.counts, learnt.counts) and not (tmp_path / "aside").exists()
 
 
+def test_a_seed_that_is_none_is_refused(vocabulary, texts, tmp_path):
+    (tmp_path / "kept").touch()
+    with pytest.raises(InputError, match="seed: expected a whole number from 0"):
+        learn_subword_vectors(vocabulary, texts, SETTINGS, tmp_path, seed=-1)
+    assert (tmp_path / "kept").exists()
+
+
 def test_what_was_saved_is_loaded(learnt, tmp_path):
     assert not SubwordVectors.finished(tmp_path)
     learnt.save(tmp_path)

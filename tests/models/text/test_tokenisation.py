@@ -1,6 +1,7 @@
 """Vocabularies: special ids, what transformers reads, and that learning one twice gives one."""
 
 import collections
+import dataclasses
 import functools
 import gzip
 import hashlib
@@ -241,6 +242,19 @@ def test_the_sample_has_the_proportions_asked_for(exponent, shares):
     assert len(set(sample)) == len(sample)  # without replacement while there is enough text
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_language_of_which_no_sentence_would_be_drawn_is_named(kind):
+    """All of its text became unknown tokens, and nothing was said."""
+    texts = {"eng": [f"the cat {i} sat" for i in range(900)], "ell": ["η γάτα", "το σκυλί"]}
+    few = Vocabulary(size=100, sentences=200, sample_exponent=1.0, kind=kind)
+    told = r"vocabulary.sentences: expected enough for a sentence of ell .*, got 200; raise it"
+    with pytest.raises(InputError, match=told):
+        train_tokenizer(texts, few)
+    for more in ({"sentences": 300}, {"sample_exponent": 0.5}):
+        tokenizer = train_tokenizer(texts, dataclasses.replace(few, **more))
+        assert any("γ" in piece or "σ" in piece for piece in tokenizer.get_vocab())
+
+
 def test_a_short_text_is_repeated_evenly():
     sample = list(balanced_sample({"eng": ["a", "b", "c"]}, Vocabulary(sentences=8), 0))
     assert len(sample) == 8 and sorted(sample.count(line) for line in "abc") == [2, 3, 3]
@@ -268,6 +282,14 @@ def test_a_short_text_is_repeated_evenly():
         (
             lambda: train_tokenizer({"eng": [" ", "\u3000"]}, Vocabulary()),
             "texts: expected at least one word",
+        ),
+        (
+            lambda: train_tokenizer({"eng": [" ", "\u3000"]}, Vocabulary(kind="bpe")),
+            "texts: expected at least one word",
+        ),
+        (
+            lambda: train_tokenizer({"eng": ["a cat"] * 9}, Vocabulary(size=20), seed=-1),
+            "seed: expected a whole number from 0 up, got -1",
         ),
         (
             lambda: train_tokenizer({"eng": ["a"], "fra": []}, Vocabulary()),

@@ -212,6 +212,32 @@ def test_a_held_out_sentence_is_in_no_training_row_and_not_in_the_vocabulary_s_t
     assert not rows.train[trained] and not rows.held_out[trained] and not rows.train[kept]
 
 
+def test_a_sentence_that_stands_first_in_an_unused_row_is_used_where_it_stands_again(
+    toy_tokenizer, tmp_path
+):
+    recipe = toy_texts.toy_recipe(tmp_path)
+    before = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    one, other = toy_texts.two_languages(160)
+    kept = before.held_out["toy eng"].rows
+    first, second, third = before.streams[2].rows[:3].tolist()
+    assert first < kept[-1]
+    # the first row has a held-out sentence in each language, so that it is not used, and the Dutch
+    # one is trained on behind the second, which has another held-out sentence
+    held_out = {"eng": one[kept[-1]], "nld": other[kept[-1]]}
+    rewrite(
+        tmp_path,
+        {
+            "eng": {first: held_out["eng"], second: one[kept[-2]]},
+            "nld": {first: held_out["nld"], second: other[third]},
+        },
+    )
+    data = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    assert data.left_out["with a held-out sentence in another row"] == 2
+    assert not data.left_out["repeated"]
+    assert all(len(stream.rows) == 20 for stream in data.held_out.values())
+    assert all(third in stream.rows for stream in data.streams)
+
+
 def test_the_second_of_two_equal_pairs_is_left_out(toy_tokenizer, tmp_path):
     recipe = toy_texts.toy_recipe(tmp_path)
     rows = build(recipe, toy_tokenizer, tmp_path / "tokens").streams[2].rows
@@ -244,6 +270,25 @@ def test_longest_sentences_fit_exactly(toy_tokenizer, tmp_path):
     for stream in data.streams:
         assert max(side.lengths[stream.rows].max() for side in stream.sides) == 6
     assert data.left_out["longer than 6 subwords"] > 0
+
+
+@pytest.mark.parametrize("languages", ["one", "mixed"])
+def test_a_batch_without_room_for_what_comes_up_late_is_refused(toy_tokenizer, tmp_path, languages):
+    recipe = toy_texts.toy_recipe(tmp_path, tlm_share=0.0, batch_languages=languages)
+    data = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    kept = int(data.held_out["toy eng"].rows[3])
+    rewrite(tmp_path, {"eng": {kept: "the cat sat on " * 5}})
+    most = {"batch_tokens": 21, "max_length": 30}
+    with pytest.raises(
+        InputError, match=r"batch_tokens: .* the longest item \(\d+ tokens\), got 21"
+    ):
+        build(dataclasses.replace(recipe, **most), toy_tokenizer, tmp_path / "tokens")
+    # pairs are longer, and as rare as they are asked for
+    rewrite(tmp_path, {"eng": {kept: "the cat"}})
+    build(dataclasses.replace(recipe, **most), toy_tokenizer, tmp_path / "tokens")
+    rare = dataclasses.replace(recipe, **most, tlm_share=1e-9)
+    with pytest.raises(InputError, match="batch_tokens: .* the longest item"):
+        build(rare, toy_tokenizer, tmp_path / "tokens")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -321,8 +366,8 @@ def test_token_files_follow_the_numbering(toy_tokenizer, tmp_path):
     ) and not after.counts["nld"][:500].any()
 
 
-def usable_row_by_row(group, texts, files, max_length, left_out):
-    """As it was before it was vectorised: a run must not change."""
+def usable_row_by_row(group, texts, files, wanted, max_length, left_out):
+    """As it was before it was vectorised, but that rows nobody has make no others repeated ones."""
     columns = [texts[language].sentences for language in group]
     n = len(columns[0])
     fit = np.ones(n, bool)
@@ -335,13 +380,14 @@ def usable_row_by_row(group, texts, files, max_length, left_out):
     seen = set()
     for i in range(n):
         key = tuple(column[i] for column in columns)
-        if key in seen:
+        if wanted[i] and key in seen:
             fit[i] = False
             left_out["repeated"] += 1
         elif len(key) == 2 and key[0] == key[1]:
             fit[i] = False
             left_out["pairs not translated"] += 1
-        seen.add(key)
+        if wanted[i]:
+            seen.add(key)
     return fit
 
 
@@ -356,13 +402,12 @@ def test_usable_rows_are_those_of_the_loop():
             np.zeros(0), np.concatenate([[0], np.cumsum([len(line.split()) for line in lines])])
         )
     for group in [("eng",), ("nld",), ("eng", "nld"), ("deu", "eng")]:
-        counted, expected = collections.Counter(), collections.Counter()
-        fit = _usable(group, _same(texts), files, 3, counted)
-        assert (
-            np.array_equal(fit, usable_row_by_row(group, texts, files, 3, expected))
-            and +counted == +expected
-        )
-        assert fit.any() and counted["repeated"]
+        for wanted in (np.ones(80, bool), rng.random(80) < 0.6):
+            counted, expected = collections.Counter(), collections.Counter()
+            fit = _usable(group, _same(texts), files, wanted, 3, counted)
+            alone = usable_row_by_row(group, texts, files, wanted, 3, expected)
+            assert np.array_equal(fit, alone) and +counted == +expected
+            assert fit.any() and counted["repeated"]
 
 
 def test_counts_are_those_of_the_training_sentences(toy_tokenizer, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """What is measured during training: perplexity, retrieval, alignment of token embeddings, and the
 choice of the best weights."""
 
+import collections
 import dataclasses
+import itertools
 import math
 import shutil
 
@@ -18,7 +20,12 @@ from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model, train
 from crosslens.models.training.objective import need_number
 from crosslens.models.training.settings import Source, with_overrides
-from crosslens.models.training.validation import choice_measure, validate
+from crosslens.models.training.validation import (
+    _masked,
+    choice_measure,
+    held_out_losses,
+    validate,
+)
 
 CPU = torch.device("cpu")
 
@@ -79,6 +86,37 @@ def test_each_language_of_each_unit_is_measured_alone(toy, tmp_path, units):
         after["eng"] == before["eng"]
         and after["nld"] == pytest.approx(vocabularies.sizes["nld"], rel=1e-5) != before["nld"]
     )
+
+
+@pytest.mark.parametrize("languages", ["one", "mixed"])
+def test_simple_models_know_the_training_text_whoever_shares_its_batches(
+    toy, tmp_path, model, languages, monkeypatch
+):
+    """The bigram model against a loop over the lines; in mixed batches it knew no pairs."""
+    monkeypatch.setattr("crosslens.models.training.validation._PAIRS", 100)
+    recipe, data, vocabularies = prepared(
+        with_overrides(toy, {"batch_languages": languages, "tlm_share": 0.0}), tmp_path
+    )
+    batches = MaskedBatches(recipe, data, vocabularies)
+    found = held_out_losses(model.eval(), batches, CPU)
+    alone = prepared(with_overrides(toy, {"tlm_share": 0.0}), tmp_path / "alone")[1]
+    cls, sep = (SPECIAL_TOKENS.index(name) for name in ("[CLS]", "[SEP]"))
+    for language, stream in zip(recipe.languages, alone.streams, strict=False):
+        follow, times = collections.defaultdict(collections.Counter), data.counts[language] + 1.0
+        times[: len(SPECIAL_TOKENS)] = 0
+        for row in stream.rows.tolist():
+            line = [cls, *stream.sides[0][row].tolist(), sep]
+            for one, other in itertools.pairwise(line):
+                follow[one][other] += 1
+        losses = []
+        for batch, _, masked, labels in _masked(data.held_out[stream.name], batches):
+            for place, label in zip(masked.tolist(), labels.tolist(), strict=True):
+                behind = follow[int(batch.ids.ravel()[place - 1])]
+                kinds, share = len(behind), times[label] / times.sum()
+                losses.append(-math.log((behind[label] + kinds * share) / (behind.total() + kinds)))
+        assert found[language].n == len(losses)
+        assert found[language].bigram == pytest.approx(np.mean(losses))
+        assert found[language].bigram < found[language].unigram
 
 
 def test_a_validation_loss_beyond_every_perplexity_is_told_as_such(source, model):

@@ -302,6 +302,14 @@ def test_a_seed_that_is_none_is_refused(seed, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("value", ["many", 5000.5, -1])
+def test_numbers_that_are_none_are_refused_by_name(value, tmp_path):
+    for name, option in (("tokens", "--tokens"), ("size", "--vocabulary")):
+        with pytest.raises(InputError, match=f"{option}: expected a whole number from 1"):
+            transplant_vocabulary(TINY, TEXT, tmp_path / "out", by="overlap", **{name: value})
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_dictionary_whose_columns_are_exchanged_is_refused(tmp_path):
     words = {word for line in FRENCH for word in line.split() if word.isalpha()}
     lines = [f"{word} x{n}" for n, word in enumerate(sorted(words)[:40])]
