@@ -145,7 +145,9 @@ class Transfer:
             ("--average", self.average, "1 or more epochs", "1 averages nothing"),
             ("--limit", self.limit, "1 or more items", "leave it out to take all"),
         ):
-            if (value is not None or option != "--limit") and not (is_whole(value) and value >= 1):
+            if value is None and option == "--limit":
+                continue
+            if value is None or not is_whole(value) or value < 1:
                 refuse(option, expected, quote(value), remedy)
         check_seed(self.seed, most=(1 << 32) - int(self.seeds), name="--seed")
         for layers in self.freeze:
