@@ -38,7 +38,7 @@ def texts(tmp_path_factory):
             ]
             write_lines(folder / "data" / "xnli" / f"{split}-{code}.tsv", rows)
     plain = {name: value for name, value in asked.items() if not name.startswith("skipgram")}
-    del plain["dimensions"], plain["tokens"]
+    del plain["dimensions"]
     return {"clwe": asked, "monotrans": plain, "data": str(folder / "data")}
 
 
