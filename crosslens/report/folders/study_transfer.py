@@ -202,15 +202,23 @@ class StudyTransferFolder:
 
     def orders(self, task: str) -> _Rows:
         """Of each two conditions that the paper puts in an order, by how many points the first is
-        above in what the paper compares, the 95 % interval, and whether it is found; and how many
-        such comparisons there are."""
+        above in what the paper compares, the 95 % interval, and whether it is found. Of conditions
+        with one training nothing is decided: the interval is over test items alone."""
         rows: _Rows = []
         judged_by_loss = self.told["paper"] == "deshpande"
         for s in self.scores:
             if (s.task, s.condition) == (task, _COMPARED):
                 names = str(s.encoder).split(" / ")
                 lacking = [name for name in names if judged_by_loss and not self.learnt(task, name)]
-                if lacking:
+                single = [
+                    one
+                    for name in names
+                    for one in name.split(" - ")
+                    if self.trainings(task, one) < 2
+                ]
+                if single:
+                    found = f"undecided: {single[0]} has one training"
+                elif lacking:
                     found = f"undecided: {lacking[0]} is not clearly above the most frequent label"
                 elif s.low is None or s.high is None:
                     found = "open"

@@ -387,6 +387,11 @@ def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
         assert told in page
         counted = f"1 {told.partition(':')[0]} of 1 comparisons of the paper&#x27;s order."
         assert f"<strong>ner</strong>: by zero-shot less in-language, {counted}" in page
+    once = [s for s in kept if (s.encoder, s.seed) != (NAMES[1], 1)]
+    both = dataclasses.replace(clear, encoder=f"{NAMES[0]} - {NAMES[1]} / {NAMES[0]}")
+    write_scores([*once, clear, both], tmp_path / "scores.jsonl")
+    told = {row[2] for row in load_study_transfer(tmp_path).orders("ner")}
+    assert told == {f"undecided: {NAMES[1]} has one training"}
 
 
 def spoilt(scores):
@@ -810,7 +815,8 @@ def test_what_is_above_default_is_above_0():
      (-0.2, -0.3, -0.1, "reversed"), (0.2, None, None, "open")],
 )  # fmt: skip
 def test_an_order_is_found_open_or_reversed_by_its_interval(value, low, high, told):
-    run = told_of("conneau", ("a / b", "conditions", None, value, low, high))
+    rows = [(name, None, seed, 0.5) for name in "ab" for seed in (None, 0, 1)]
+    run = told_of("conneau", ("a / b", "conditions", None, value, low, high), *rows)
     assert [row[2] for row in run.orders("ner")] == [told]
 
 
