@@ -160,8 +160,8 @@ def train_tokenizer(
 
     Raises
     ------
-    InputError: no possible seed; a language has no sentences, or so small a share of the sample that none of them is
-        drawn; or the size has no room for every character of the sample.
+    InputError: no possible seed; a language without sentences, or with so small a share of the sample
+        that none of its sentences is drawn; a size without room for every character of the sample.
 
     >>> toy = {"eng": ["a cat and a dog sat down"] * 50, "fra": ["un chat et un chien sont assis"] * 50}
     >>> tokenizer = train_tokenizer(toy, Vocabulary(size=60, sentences=100))

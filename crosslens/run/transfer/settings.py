@@ -143,11 +143,9 @@ class Transfer:
         for option, value, expected, remedy in (
             ("--seeds", self.seeds, "1 or more", "three show how seeds differ"),
             ("--average", self.average, "1 or more epochs", "1 averages nothing"),
-            ("--limit", self.limit, "1 or more items", "leave it out to take all"),
+            ("--limit", 1 if self.limit is None else self.limit, "1 or more items", "leave it out"),
         ):
-            if value is None and option == "--limit":
-                continue
-            if value is None or not is_whole(value) or value < 1:
+            if not is_whole(value) or value < 1:
                 refuse(option, expected, quote(value), remedy)
         check_seed(self.seed, most=(1 << 32) - int(self.seeds), name="--seed")
         for layers in self.freeze:
