@@ -436,11 +436,12 @@ def _take_turns(
     workers: dict[str, _Worker], shape: Shape, device: str, rounds: int, steps: int
 ) -> None:
     """Warm up, and then a few steps each, round by round."""
-    for worker in workers.values():  # they get ready side by side, and step one by one
+    print(f"\r{shape.name}: all warm up{' ' * 30}", end="", file=sys.stderr)
+    for worker in workers.values():  # side by side, since on a GPU they compile for minutes
         worker.ready()
-    for who, worker in workers.items():
-        print(f"\r{shape.name}: {_NAMES[who]} warms up{' ' * 30}", end="", file=sys.stderr)
-        worker.step(10 if device == "cuda" else 1, counted=False)
+        worker.line.send(10 if device == "cuda" else 1)
+    for worker in workers.values():
+        worker.ready()
     for number in range(rounds):
         print(f"\r{shape.name}: round {number + 1} of {rounds}{' ' * 30}", end="", file=sys.stderr)
         for who, worker in workers.items():

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
-from crosslens.models.network.surgery import parameters_by_owner
+from crosslens.models.network.surgery import Owner, parameters_by_owner
 
-__all__ = ["Load", "flops_per_token", "peak_flops", "step_flops"]
+__all__ = ["Load", "flops_per_token", "peak_flops", "step_flops", "trained_owners"]
 
 # Dense bfloat16 tensor-core peak, from the makers' data sheets (without sparsity).
 _PEAKS = {
@@ -90,16 +90,24 @@ def flops_per_token(config: EncoderConfig, length: float | int, rate: float) -> 
     return _operations(config, config.vocab_size, Load.of_token(length, rate), lambda part: True)
 
 
-def step_flops(model: MaskedLM, loads: Mapping[str, Load]) -> float:
+def trained_owners(model: MaskedLM) -> frozenset[Owner]:
+    """The parts of a model that have gradients, with their owners."""
+    return frozenset(
+        owner for owner, _, parameter in parameters_by_owner(model) if parameter.requires_grad
+    )
+
+
+def step_flops(
+    model: MaskedLM, loads: Mapping[str, Load], trained: frozenset[Owner] | None = None
+) -> float:
     """Floating-point operations of one update of a model; its frozen parts have no gradients.
 
     Parameters
     ----------
     loads: language to the load of the batch's rows of this language.
+    trained: what :func:`trained_owners` says of the model, where it is known already.
     """
-    trained = {
-        owner for owner, _, parameter in parameters_by_owner(model) if parameter.requires_grad
-    }
+    trained = trained_owners(model) if trained is None else trained
     total = 0.0
     for language, load in loads.items():
         parts = {owner.part for owner in trained if owner.language in ("", language)}

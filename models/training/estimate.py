@@ -17,9 +17,9 @@ from crosslens.models.training.settings import TrainRecipe, resolve
 __all__ = ["Estimate", "estimate"]
 
 _H100 = 989e12  # its bfloat16 peak, operations per second
-# The share of it that a training may have: measured at width 256 in batches of 16,384 tokens, without
-# compile; that of wide models is assumed, not measured.
-_NARROW, _NARROW_SHARE, _WIDE_SHARE = 256, 0.02, 0.4
+# Width to the share of it that a training has alone: measured at width 64 in batches of 2,048 tokens
+# as CUDA graphs, and at 256 in batches of 16,384 without; that of wider models is assumed.
+_SHARES, _WIDE_SHARE = {64: 0.0025, 256: 0.02}, 0.4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +46,10 @@ class Estimate:
 
     @property
     def gpu_share(self) -> float:
-        """The share of an H100's bfloat16 peak that is reckoned with; models narrower than 256 are
-        below it."""
-        return _NARROW_SHARE if self.recipe.encoder.hidden_size <= _NARROW else _WIDE_SHARE
+        """The share of an H100's bfloat16 peak that is reckoned with: of the next width that was
+        measured."""
+        width = self.recipe.encoder.hidden_size
+        return next((share for most, share in _SHARES.items() if width <= most), _WIDE_SHARE)
 
     @property
     def on_gpu(self) -> float:
@@ -77,7 +78,7 @@ class Estimate:
             f"time: about {_duration(total / self.here)} of pure products on this machine's "
             f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
             f"expect up to twice as long), about {_duration(self.on_gpu)} on one H100 at "
-            f"{100 * self.gpu_share:.0f} % of its bfloat16 peak",
+            f"{100 * self.gpu_share:g} % of its bfloat16 peak",
             *(left_open if self.recipe.validation is None else []),
         ]
 

@@ -8,6 +8,7 @@ are written into the run's folder; the rest of the folder belongs to whoever sta
 """
 
 import dataclasses
+import functools
 import math
 import time
 from pathlib import Path
@@ -31,8 +32,9 @@ from crosslens.models.training.checkpoint import (
 )
 from crosslens.models.training.costs import peak_flops
 from crosslens.models.training.events import Events
+from crosslens.models.training.graphs import repeated_updates
 from crosslens.models.training.objective import Objective, Step, moved, need_number
-from crosslens.models.training.optimisers import build_optimiser, learning_rate
+from crosslens.models.training.optimisers import build_optimiser, learning_rate, set_rate
 from crosslens.models.training.settings import LoopSettings
 from crosslens.progress import Progress, say
 from crosslens.selection import improves
@@ -131,20 +133,17 @@ def _loop(run: _Run, done: int) -> None:
     objective, settings, optimiser, memory = run.objective, run.settings, run.optimiser, run.memory
     model, steps = objective.model.train(), settings.steps
     _settle(run, done)
-    meter = _Meter(run)
-    with Progress(steps, f"training {settings.name}", "steps", done) as progress:
+    meter, plain = _Meter(run), functools.partial(_update, run)
+    with (
+        repeated_updates(plain, objective, optimiser, run.world) as update,
+        Progress(steps, f"training {settings.name}", "steps", done) as progress,
+    ):
         for step in range(done, steps):
             torch.manual_seed(_dropout_seed(run, step))
             batch = objective.batch(step)
-            loss = sum(_backward(run, batch, part) for part in range(len(batch.parts)))
-            norm = _clip(model, settings.optimisation.clip)
-            for group in optimiser.param_groups:
-                rate = learning_rate(step, settings.optimisation, steps) * 0.5 ** memory["halved"]
-                group["lr"] = rate * group["rate_factor"]
-            meter.add(step, loss, norm, batch)
-            optimiser.step()
-            # None, not zero: languages that are absent stay untouched
-            optimiser.zero_grad(set_to_none=True)
+            rate = learning_rate(step, settings.optimisation, steps) * 0.5 ** memory["halved"]
+            set_rate(optimiser, rate)
+            meter.add(step, *update(batch), batch)
             progress.add(1, meter.note)
             now = step + 1
             if now % settings.log_every == 0 or now == steps:
@@ -170,6 +169,17 @@ def _loop(run: _Run, done: int) -> None:
                     how = f"the rate was halved {_HALVED} times, after validations that were no better"
                 say(f"stopped at step {now}: {how}")
                 return
+
+
+def _update(run: _Run, batch: Step) -> tuple[Tensor, Tensor]:
+    """Update the weights by a batch; returns its loss and the norm of its gradients."""
+    shares = [_backward(run, batch, part) for part in range(len(batch.parts))]
+    loss = sum(shares[1:], shares[0])
+    norm = _clip(run.objective.model, run.settings.optimisation.clip)
+    run.optimiser.step()
+    # None, not zero: languages that are absent stay untouched
+    run.optimiser.zero_grad(set_to_none=True)
+    return loss, norm
 
 
 def _dropout_seed(run: _Run, step: int) -> int:

@@ -5,7 +5,7 @@ that a stream is in.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from crosslens.models.training.objective import Step
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.models.training.streams import AnyStream, at_epoch
 
-__all__ = ["MaskedBatches", "MaskedStep", "make_masker", "tensors_of"]
+__all__ = ["MaskedBatches", "MaskedStep", "filled_up", "make_masker", "tensors_of"]
 
+_GRAIN = 64  # masked tokens of a batch of fixed shape are a multiple of it
 _IGNORED = -100  # torch's cross-entropy passes over this label
 
 
@@ -220,6 +221,38 @@ def tensors_of(
         for name, array in arrays.items()
     }
     return {"lengths": None, **tensors, "groups": groups}
+
+
+def filled_up(inputs: Mapping[str, Any], apart: bool) -> dict[str, Any] | None:
+    """One part of a batch with places for more masked tokens, which count for nothing: how many are
+    masked differs from batch to batch by a few, and here mostly not at all. None where rows are
+    padded, since how much differs.
+
+    Parameters
+    ----------
+    apart: languages own parts of the model, so each one's tokens are filled up by themselves;
+        otherwise all are as one language's.
+    """
+    if inputs["lengths"] is not None:
+        return None
+    rows, length = inputs["ids"].shape
+    groups = inputs["groups"]
+    if not apart:
+        groups = (Group("", rows, len(inputs["masked"])),)
+    masked, labels, filled, first, row = [], [], [], 0, 0
+    for group in groups:
+        here, room = slice(first, first + group.masked), -group.masked % _GRAIN
+        masked += [inputs["masked"][here], torch.full((room,), row * length)]
+        labels += [inputs["labels"][here], torch.full((room,), _IGNORED)]
+        filled.append(group._replace(masked=group.masked + room))
+        first, row = first + group.masked, row + group.rows
+    others = {name: value for name, value in inputs.items() if name != "places"}
+    return {
+        **others,
+        "masked": torch.cat(masked),
+        "labels": torch.cat(labels),
+        "groups": tuple(filled) if apart else None,
+    }
 
 
 def _places(masked: np.ndarray, rows: int, length: int) -> np.ndarray:

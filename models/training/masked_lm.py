@@ -19,6 +19,7 @@ segments next-sentence prediction is learnt beside it (Devlin et al. 2019). The 
 
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ from crosslens.files import (
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
-from crosslens.models.network.surgery import parameter_counts
+from crosslens.models.network.surgery import Owner, parameter_counts
 from crosslens.models.saved.derived_languages import DerivedLanguage
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.saved.native import export_run
@@ -57,7 +58,7 @@ from crosslens.models.text.vocabularies import (
     save_vocabularies,
 )
 from crosslens.models.training.checkpoint import latest_checkpoint
-from crosslens.models.training.costs import step_flops
+from crosslens.models.training.costs import step_flops, trained_owners
 from crosslens.models.training.data import TrainingData, build_streams
 from crosslens.models.training.events import need_tensorboard
 from crosslens.models.training.frozen_embeddings import (
@@ -67,7 +68,7 @@ from crosslens.models.training.frozen_embeddings import (
     put_embeddings,
 )
 from crosslens.models.training.loop import run_loop
-from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
+from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep, filled_up
 from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
 from crosslens.models.training.sources import fit_to_text, held_out_size, read_source, split_rows
 from crosslens.models.training.starts import (
@@ -112,12 +113,27 @@ class MaskedLanguageModelling:
         tokens together."""
         sums = runner(**inputs)
         masked, following = sums if isinstance(sums, tuple) else (sums, None)
-        loss = masked / batch.predicted
+        loss = masked / (batch.predicted if batch.divisor is None else batch.divisor)
         return loss if following is None else loss + following / batch.rows
+
+    def in_fixed_shapes(self, batch: MaskedStep) -> MaskedStep | None:
+        """The batch filled up with tokens that count for nothing; None where rows are padded or
+        nothing is masked, or layers are computed twice to save memory, or compiled (never tried)."""
+        apart = bool(self.model.plan.separate)
+        parts = [filled_up(part, apart) for part in batch.parts]
+        whole = [part for part in parts if part is not None and len(part["masked"])]
+        if len(whole) < len(parts) or self.recipe.recompute or self.recipe.compile:
+            return None
+        return dataclasses.replace(batch, parts=whole, divisor=torch.tensor(float(batch.predicted)))
 
     def flops(self, batch: MaskedStep) -> float:
         """Floating-point operations of the batch's update."""
-        return step_flops(self.model, batch.loads)
+        return step_flops(self.model, batch.loads, self._trained)
+
+    @functools.cached_property
+    def _trained(self) -> frozenset[Owner]:
+        """The model's parts that have gradients: what has none is decided before the first step."""
+        return trained_owners(self.model)
 
     def validate(self, device: torch.device) -> dict[str, Any]:
         """Perplexity, retrieval, alignment of token embeddings: see

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from crosslens.errors import TrainingError, refuse
 
-__all__ = ["Objective", "Step", "moved", "need_number"]
+__all__ = ["FixedShapes", "Objective", "Step", "moved", "need_number"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +30,13 @@ class Step:
     predicted: answers of the whole batch, over all parts and processes, that its loss is the mean
         over: masked tokens, say.
     tokens: its tokens without padding.
+    divisor: ``predicted`` as a tensor, in batches of fixed shapes (:class:`FixedShapes`); else None.
     """
 
     parts: list[dict[str, Any]]
     predicted: int
     tokens: int
+    divisor: Tensor | None = dataclasses.field(default=None, kw_only=True)
 
 
 S = TypeVar("S", bound=Step)
@@ -80,6 +82,15 @@ class Objective(Protocol[S]):
 
     def measure(self, found: Mapping[str, Any]) -> float:
         """What of a validation the best weights are chosen by; lower is better."""
+
+
+@runtime_checkable
+class FixedShapes(Protocol):
+    """An objective whose batches can be had in shapes that come again."""
+
+    def in_fixed_shapes(self, batch: Any) -> Any:
+        """The batch with what varies from one to the next filled up, so that its loss and gradients
+        are the same, and with its ``divisor``; None where it has no such shape."""
 
 
 def need_number(what: str, value: float) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crosslens.models.training.settings import Optimisation
 
-__all__ = ["Lamb", "build_optimiser", "learning_rate"]
+__all__ = ["Lamb", "build_optimiser", "learning_rate", "set_rate"]
 
 
 def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
@@ -143,3 +143,13 @@ def build_optimiser(
         return Lamb(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps)
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     return kind(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps, fused=True)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group a learning rate, times the group's factor; where it has a tensor, in it."""
+    for group in optimiser.param_groups:
+        mine = rate * group["rate_factor"]
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(mine)
+        else:
+            group["lr"] = mine

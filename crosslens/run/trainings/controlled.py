@@ -381,7 +381,7 @@ def expected_cost(study: ControlledStudy, seeds: int, *, gpu: bool = False) -> s
     millions = f"{tokens / 1e6:,.0f}" if tokens >= 1e7 else f"{tokens / 1e6:.2g}"
     time = f"{hours:.1f} hours" if hours >= 1 else f"{max(60 * hours, 1):.0f} min"
     where = (
-        f"on one H100 at {100 * found[0].gpu_share:.0f} % of its bfloat16 peak"
+        f"on one H100 at {100 * found[0].gpu_share:g} % of its bfloat16 peak"
         if gpu
         else "of pure products on this machine's CPU, expect two to three times as long"
     )

@@ -8,8 +8,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from toy_texts import deep, prepared
 
 from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
-from crosslens.models.network.surgery import freeze
-from crosslens.models.training.costs import Load, flops_per_token, peak_flops, step_flops
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.network.surgery import Owner, freeze
+from crosslens.models.training.costs import (
+    Load,
+    flops_per_token,
+    peak_flops,
+    step_flops,
+    trained_owners,
+)
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model
 
@@ -96,6 +103,21 @@ def test_what_is_frozen_has_no_gradients(parts, tied):
     batch = rows()
     load = Load(rows=4, tokens=64, squares=4 * 256, predicted=16, looks=16 * 16)
     assert counted(model, **batch) == pytest.approx(step_flops(model, {"l0": load}), rel=1e-9)
+
+
+def test_trained_parts_are_told_with_their_owners_and_may_be_told_again():
+    plan, languages = SharingPlan.parse("sep=1", 3), ("l0", "l1")
+    model = MaskedLM(shape(), languages=languages, plan=plan)
+    everything = trained_owners(model)
+    assert {Owner("1", "l0"), Owner("1", "l1"), Owner("2", ""), Owner("token", "")} <= everything
+    freeze(model, ["2", "token"])
+    trained = trained_owners(model)
+    assert everything - trained == {Owner("2", ""), Owner("token", "")} and trained < everything
+    model.encoder.layers[0].of("l1").requires_grad_(False)
+    assert trained - trained_owners(model) == {Owner("1", "l1")}
+    load = Load(rows=4, tokens=64, squares=4 * 256, predicted=16, looks=16 * 16)
+    costs = [step_flops(model, {"l1": load}, told) for told in (everything, trained, None)]
+    assert costs[0] > costs[1] > costs[2] == step_flops(model, {"l1": load}, trained_owners(model))
 
 
 @pytest.mark.parametrize("left", [["token", "adapters"], ["adapters"], ["special", "2"], None])

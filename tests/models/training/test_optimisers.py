@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
-from crosslens.models.training.optimisers import build_optimiser, learning_rate
+from crosslens.models.training.optimisers import build_optimiser, learning_rate, set_rate
 from crosslens.models.training.settings import Optimisation
 
 
@@ -166,3 +166,32 @@ def test_a_tensor_of_zeros_takes_a_plain_step_in_lamb():
     optimiser.step()
     # the sign of the gradient times the rate
     assert torch.allclose(layer.weight, torch.full((2, 2), 0.5), atol=1e-5)
+
+
+def test_a_rate_is_set_as_a_number_or_in_the_tensor_that_is_there():
+    """Times the factor of each group; a CUDA graph reads the same tensor again."""
+    layer = torch.nn.Linear(3, 2)
+    optimiser = build_optimiser(layer, Optimisation(), {"bias": 0.5})
+    set_rate(optimiser, 0.25)
+    groups = optimiser.param_groups
+    assert [group["lr"] for group in groups] == [0.25, 0.25, 0.125, 0.125]
+    assert all(type(group["lr"]) is float for group in groups)
+    there = [torch.tensor(1.0), torch.tensor(1.0)]
+    groups[0]["lr"], groups[2]["lr"] = there
+    set_rate(optimiser, 0.75)
+    assert groups[0]["lr"] is there[0] and groups[2]["lr"] is there[1]
+    assert [float(group["lr"]) for group in groups] == [0.75, 0.75, 0.375, 0.375]
+    assert type(groups[1]["lr"]) is type(groups[3]["lr"]) is float
+
+
+def test_a_rate_in_a_tensor_takes_the_same_step():
+    layers = [torch.nn.Linear(3, 2) for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    optimisers = [build_optimiser(layer, Optimisation()) for layer in layers]
+    for group in optimisers[1].param_groups:
+        group["lr"] = torch.tensor(0.0)
+    for layer, optimiser in zip(layers, optimisers, strict=True):
+        set_rate(optimiser, 0.125)
+        quadratic(layer.parameters()).backward()
+        optimiser.step()
+    assert torch.equal(layers[0].weight, layers[1].weight)
