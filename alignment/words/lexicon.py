@@ -6,7 +6,7 @@ numbers.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -171,6 +171,8 @@ def evaluate_lexicon(
     if check_positive_int(n_sources, "n_sources") < len(sources):
         remedy = "count the dictionary's different source words"
         refuse("n_sources", f"at least the {len(sources)} sources of pairs", str(n_sources), remedy)
+    if ks is not None and not isinstance(ks, Iterable):
+        refuse("ks", "a list of whole numbers", repr(ks), "give [1], say")
     places = (
         [check_positive_int(k, "ks", most=len(y)) for k in ks]
         if ks is not None

@@ -7,6 +7,7 @@ its nearest neighbour?
 """
 
 import dataclasses
+import math
 
 import numpy as np
 from jaxtyping import Int
@@ -114,7 +115,7 @@ def token_embedding_alignment(
     seed = check_seed(seed)
     check_fraction(train_fraction, "train_fraction")
     check_fraction(valid_fraction, "valid_fraction")
-    learn, look_up = int(len(x) * train_fraction), int(len(x) * valid_fraction)
+    learn, look_up = _share(len(x), train_fraction), _share(len(x), valid_fraction)
     if train_fraction + valid_fraction > 1:
         got = f"{train_fraction} and {valid_fraction}"
         remedy = "look up other tokens than those learnt from"
@@ -128,6 +129,11 @@ def token_embedding_alignment(
     unmapped = retrieval_precision(x[queries], y, rows[queries])
     mapped = retrieval_precision(mapping.transform(x[queries]), y, rows[queries])
     return TokenAlignment(unmapped, mapped, mapping, queries, train)
+
+
+def _share(n: int, fraction: float) -> int:
+    """A share of n, rounded down; .29 of 100 is 29, though the product in floats is less."""
+    return math.floor(round(n * fraction, 9))
 
 
 @dataclasses.dataclass(frozen=True)

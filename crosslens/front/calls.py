@@ -10,7 +10,7 @@ from crosslens.errors import refuse
 from crosslens.front.results import Run
 from crosslens.progress import say
 
-__all__ = ["probe", "study", "train", "training_recipes", "transfer"]
+__all__ = ["names_of", "probe", "study", "train", "training_recipes", "transfer"]
 
 _Files = str | Path | Sequence[str | Path]
 
@@ -103,10 +103,10 @@ def probe(
     out: str | Path,
     *,
     battery: str | None = None,
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
     data: str | Path | None = None,
     train: str | Sequence[str] | None = None,
-    test: Sequence[str] = (),
+    test: str | Sequence[str] = (),
     labels: Mapping[str, _Files] | None = None,
     numbers: Mapping[str, _Files] | None = None,
     treebank: str | None = None,
@@ -166,6 +166,7 @@ def probe(
     for name in ("labels", "numbers"):
         settings[name] = {task: _files(files) for task, files in (settings[name] or {}).items()}
     settings["data"] = None if data is None else str(data)
+    settings["only"], settings["test"] = names_of(only), names_of(test)
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
     return Run(run_battery(Battery(encoders=encoders, **settings), out))
@@ -275,9 +276,9 @@ def transfer(
     layers = list(freeze) if isinstance(freeze, Iterable) else [freeze]
     told = Transfer(
         encoders=encoders,
-        tasks=_names(tasks),
-        train=_names(train),
-        test=_names(test),
+        tasks=names_of(tasks),
+        train=names_of(train),
+        test=names_of(test),
         data=str(data),
         freeze=layers,
         derived=dict(derived or {}),
@@ -286,7 +287,12 @@ def transfer(
     return Run(run_transfer(told, out))
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
+def names_of(given: str | Sequence[str]) -> list[str]:
+    """Names that were given as a list, or as one text with commas.
+
+    >>> names_of("upos, ner"), names_of(["upos", "ner"])
+    (['upos', 'ner'], ['upos', 'ner'])
+    """
     listed = given.split(",") if isinstance(given, str) else given
     return [name.strip() for name in listed if name.strip()]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from crosslens.front.calls import names_of
 from crosslens.front.results import Run
 
 __all__ = ["study_transfer"]
@@ -39,7 +40,7 @@ def study_transfer(
     ----------
     study: the folder of a controlled study; of one that is not finished, the seeds of which every
         condition is trained.
-    tasks: names of tasks of the catalogue: "upos", "parsing", "ner", …
+    tasks: names of tasks of the catalogue, or one text with commas: "upos,parsing,ner".
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
@@ -84,7 +85,7 @@ def study_transfer(
     original, copy = models.languages
     transfer = Transfer(
         encoders=[str(study)],
-        tasks=[tasks] if isinstance(tasks, str) else list(tasks),
+        tasks=names_of(tasks),
         data=str(data),
         train=[original],
         test=[original, copy],

@@ -76,6 +76,14 @@ class Masking:
             remedy = "weights and xlm's number are about subwords"
             refuse("masking.whole_words", "exponent 0 and count exact or bernoulli", got, remedy)
 
+    def number_of(self, n: int) -> int:
+        """ceil(rate * n), though the product in floats may be a little more.
+
+        >>> Masking(rate=0.07).number_of(100), Masking(rate=0.07).number_of(101)
+        (7, 8)
+        """
+        return math.ceil(round(self.rate * n, 9))
+
     @property
     def counted(self) -> str:
         """Whose occurrences count, "language" or "joint"."""
@@ -134,7 +142,7 @@ def choose_masked(candidates: np.ndarray, masking: Masking, rng: np.random.Gener
         chosen = candidates[rng.random(len(candidates)) < masking.rate]
         if len(chosen):
             return chosen
-    count = 1 if masking.count == "bernoulli" else math.ceil(masking.rate * len(candidates))
+    count = 1 if masking.count == "bernoulli" else masking.number_of(len(candidates))
     return np.sort(rng.choice(candidates, size=count, replace=False, shuffle=False))
 
 
@@ -330,9 +338,7 @@ class Masker:
             return self._choose_xlm(candidates, weights, len(rows), length, rng)
         if self._weights is not None:
             return np.sort(
-                candidates[
-                    draw_weighted(weights, math.ceil(self.masking.rate * len(candidates)), rng)
-                ]
+                candidates[draw_weighted(weights, self.masking.number_of(len(candidates)), rng)]
             )
         return choose_masked(candidates, self.masking, rng)
 
@@ -358,7 +364,7 @@ class Masker:
     ) -> np.ndarray:
         """As Conneau & Lample (2019): the tokens over a multiple of 8 are the last drawn here, the
         first of the batch there."""
-        count = min(math.ceil(self.masking.rate * positions), len(candidates))
+        count = min(self.masking.number_of(positions), len(candidates))
         drawn = candidates[draw_weighted(weights, count, rng)]
         kept = drawn[drawn % length > 0]
         # a tiny batch: what was sampled stands first in its row, so another token is sampled among the
@@ -389,7 +395,7 @@ class Masker:
             chosen = choose_masked(np.arange(len(sizes)), self.masking, rng)
         else:
             order = rng.permutation(len(sizes))
-            chosen = order[_fill(sizes[order], math.ceil(self.masking.rate * len(candidates)))]
+            chosen = order[_fill(sizes[order], self.masking.number_of(len(candidates)))]
         taken = np.zeros(len(sizes), bool)
         taken[chosen] = True
         return candidates[taken[word]]

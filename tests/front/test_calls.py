@@ -6,13 +6,17 @@ import inspect
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 from typed import typed
 
 from crosslens.errors import InputError
+from crosslens.front import calls, study_transferred
 from crosslens.front.calls import probe, study, train
+from crosslens.front.study_transferred import study_transfer
 from crosslens.recipes.quickstart import DATA
+from crosslens.run.probing import battery
 from crosslens.run.probing.battery import Battery
 
 ENCODER = DATA / "tiny-encoder"
@@ -52,8 +56,26 @@ def test_a_probe_takes_the_settings_of_a_battery_by_name():
     for name, field in fields.items():
         default = None if name in ("labels", "numbers") else field.default
         assert name == "encoders" or given[name].default == default, name
-        wider = ("encoders", "data", "labels", "numbers")  # which take paths, too
+        # which take paths, too, or names with commas
+        wider = ("encoders", "data", "labels", "numbers", "only", "test")
         assert name in wider or given[name].annotation == field.type, name
+
+
+def test_names_may_be_one_text_with_commas(tmp_path, monkeypatch):
+    """As on the command line; letters of a text were read as names."""
+    batteries, transfers = [], []
+    monkeypatch.setattr(battery, "run_battery", lambda told, out: batteries.append(told) or out)
+    run = "crosslens.run.transfer.study_transfer.run_study_transfer"
+    monkeypatch.setattr(run, lambda told, out: transfers.append(told.transfer) or out)
+    models = types.SimpleNamespace(languages=("eng", "fra"))
+    where = "crosslens.run.transfer.study_models.study_models"
+    monkeypatch.setattr(where, lambda folder, syntax: models)
+    monkeypatch.setattr(calls, "Run", lambda folder: folder)
+    monkeypatch.setattr(study_transferred, "Run", lambda folder: folder)
+    probe("encoder", tmp_path, only="upos,ner", train="eng", test="deu, fra", data="data")
+    study_transfer("study", "upos, ner", "data", tmp_path)
+    assert (batteries[0].only, batteries[0].test) == (["upos", "ner"], ["deu", "fra"])
+    assert transfers[0].tasks == ["upos", "ner"]
 
 
 def test_a_recipe_that_does_not_exist_is_refused(tmp_path):

@@ -254,6 +254,8 @@ def test_refusals_say_what_to_do(rng):
         getattr(function, "__wrapped__", function)
         for function in (evaluate_lexicon, induced_dictionary)
     ]
+    with pytest.raises(InputError, match="^ks: expected a list of whole numbers, got 1"):
+        unchecked[0](x, y, PAIRS, ks=1)
     with pytest.raises(InputError, match=r"^convention: .*got 'xling'"):
         unchecked[0](x, y, PAIRS, convention="xling")
     with pytest.raises(InputError, match=r"^keep: .*got 'all'"):

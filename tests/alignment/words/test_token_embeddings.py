@@ -61,6 +61,12 @@ def test_rows_are_drawn_by_seed_and_none_is_learnt_and_looked_up(halves):
     assert sorted([*all_rows.queries, *all_rows.learnt_from]) == list(range(300))
 
 
+def test_a_share_is_cut_by_no_rounding_of_floats(halves):
+    x, y = (half[:100] for half in halves)
+    found = token_embedding_alignment(x, y, train_fraction=0.29, valid_fraction=0.57)
+    assert (len(found.learnt_from), len(found.queries)) == (29, 57)
+
+
 def test_all_derived_rows_compete_also_those_of_no_query(halves):
     x, y = halves
     result = token_embedding_alignment(x, y)
