@@ -181,7 +181,8 @@ def transfer_data(
     target_devs = {
         names[language]: _limited(found[language].splits["dev"], limit, seed, task)
         for language in names
-        if language not in trained and "dev" in found[language].splits
+        if "dev" in found[language].splits
+        and not any(_are_one(found[language], found[one]) for one in trained)
     }
     called_so = _names_of(found, train).values()
     facts: dict[str, Any] = {
@@ -306,10 +307,14 @@ def _names_of(found: Mapping[str, LanguageSplits], asked: Sequence[str]) -> dict
 def _check_once(option: str, names: Sequence[str], found: Mapping[str, LanguageSplits]) -> None:
     """Refuse one treebank, or language, under two names: it would count twice."""
     for one, other in itertools.combinations(dict.fromkeys(names), 2):
-        first, second = found[one], found[other]
-        if first.language == second.language and _items(first) == _items(second):
+        if _are_one(found[one], found[other]):
             got = f"{one} and {other}, which are one"
             refuse(option, "each treebank once", got, "leave one of them out")
+
+
+def _are_one(first: LanguageSplits, second: LanguageSplits) -> bool:
+    """Whether two names stand for the same items, as "en" and "eng" do."""
+    return first.language == second.language and _items(first) == _items(second)
 
 
 def _items(found: LanguageSplits) -> dict[str, tuple[list[str], list[Any]]]:

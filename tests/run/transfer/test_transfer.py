@@ -435,6 +435,15 @@ def test_a_dev_split_is_held_out_where_there_is_none(data):
     assert len(both.train[0]) + len(both.dev[0]) == 20 and not both.target_devs.keys() - {"eng"}
 
 
+def test_a_language_of_training_by_another_code_has_no_oracle(data):
+    """Its dev split is the one that weights are chosen on anyway."""
+    same, other = (
+        transfer_data("xnli", DataFolder(data), ["en"], ["eng", one]).target_devs.keys()
+        for one in ("de", "deu")
+    )
+    assert [*same] == [*other] == ["deu"]
+
+
 def test_treebanks_of_one_language_are_told_apart(data):
     one = transfer_data("ner", DataFolder(data), ["en_ewt"], ["en_ewt", "en_pud", "de_pud"])
     assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
