@@ -88,6 +88,8 @@ _MADE = (
     *("config.json", "data.json", "sharing.json", "anchors.json", "log.jsonl"),
     *("tokenizer", "tokens", "tensorboard"),
 )
+# numbers in a layer's states up to which batches have fixed shapes: 16,384 tokens of 256 dimensions
+_SMALL = 16_384 * 256
 _COUNTED_BATCHES = 200  # batches whose replaced words are counted before the training
 # settings that no weight depends on (see _settings)
 _WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}
@@ -118,11 +120,15 @@ class MaskedLanguageModelling:
 
     def in_fixed_shapes(self, batch: MaskedStep) -> MaskedStep | None:
         """The batch filled up with tokens that count for nothing; None where rows are padded or
-        nothing is masked, or layers are computed twice to save memory, or compiled (never tried)."""
+        nothing is masked, layers are computed twice to save memory, or compiled (never tried), or
+        states are large: what is recorded keeps memory of its own."""
+        largest = max(part["ids"].numel() for part in batch.parts) * self.model.config.hidden_size
+        if largest > _SMALL or self.recipe.recompute or self.recipe.compile:
+            return None
         apart = bool(self.model.plan.separate)
         parts = [filled_up(part, apart) for part in batch.parts]
         whole = [part for part in parts if part is not None and len(part["masked"])]
-        if len(whole) < len(parts) or self.recipe.recompute or self.recipe.compile:
+        if len(whole) < len(parts):
             return None
         return dataclasses.replace(batch, parts=whole, divisor=torch.tensor(float(batch.predicted)))
 

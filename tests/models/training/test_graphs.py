@@ -10,7 +10,7 @@ from toy_texts import log, prepared, without_times
 
 from crosslens import progress
 from crosslens.models.machine.distributed import World, join_world
-from crosslens.models.training import graphs, loop
+from crosslens.models.training import graphs, loop, masked_lm
 from crosslens.models.training.graphs import Graphs, repeated_updates
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches
@@ -133,6 +133,16 @@ def test_the_batches_of_a_model_that_shares_everything_have_one_shape(toy, tmp_p
     batches = [objective.batch(step) for step in range(8)]
     assert len({graphs._shape(batch) for batch in batches}) == 8
     assert len({graphs._shape(objective.in_fixed_shapes(batch)) for batch in batches}) == 1
+
+
+def test_large_batches_have_no_fixed_shape(toy, tmp_path, monkeypatch):
+    """The limit is on tokens times dimensions."""
+    objective = objective_of(toy, tmp_path)
+    batch = objective.batch(0)
+    numbers = batch.parts[0]["ids"].numel() * objective.model.config.hidden_size
+    for most, fixed in ((numbers, True), (numbers - 1, False)):
+        monkeypatch.setattr(masked_lm, "_SMALL", most)
+        assert (objective.in_fixed_shapes(batch) is not None) == fixed
 
 
 @pytest.mark.parametrize(
