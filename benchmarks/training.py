@@ -397,14 +397,13 @@ class _Worker:
         except EOFError:
             raise SystemExit("a contestant has died; its message is above") from None
 
-    def step(self, steps: int, *, counted: bool = True) -> None:
+    def step(self, steps: int) -> None:
         """Let it do some steps."""
         self.line.send(steps)
         self.ready()
         self.memory = max(self.memory, self.told["memory"])
-        if counted:
-            self.seconds.append(self.told["seconds"] / steps)
-            self.worked.append(self.told["worked"] / steps)
+        self.seconds.append(self.told["seconds"] / steps)
+        self.worked.append(self.told["worked"] / steps)
 
     def stop(self) -> None:
         """Let it go; the next step is not made."""

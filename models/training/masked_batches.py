@@ -224,9 +224,9 @@ def tensors_of(
 
 
 def filled_up(inputs: Mapping[str, Any], apart: bool) -> dict[str, Any] | None:
-    """One part of a batch with places for more masked tokens, which count for nothing: how many are
-    masked differs from batch to batch by a few, and here mostly not at all. None where rows are
-    padded, since how much differs.
+    """One part of a batch with its masked tokens filled up to a multiple of 64 by such that count for
+    nothing: their number differs by a few from batch to batch. None where rows are padded, whose
+    lengths differ.
 
     Parameters
     ----------
