@@ -120,10 +120,14 @@ class MaskedLanguageModelling:
 
     def in_fixed_shapes(self, batch: MaskedStep) -> MaskedStep | None:
         """The batch filled up with tokens that count for nothing; None where rows are padded or
-        nothing is masked, layers are computed twice to save memory, or compiled (never tried), or
-        states are large: what is recorded keeps memory of its own."""
-        largest = max(part["ids"].numel() for part in batch.parts) * self.model.config.hidden_size
-        if largest > _SMALL or self.recipe.recompute or self.recipe.compile:
+        nothing is masked, something is sampled in the model, layers are compiled (neither was tried)
+        or computed twice to save memory, or states are large: what is recorded keeps memory of its
+        own."""
+        config, recipe = self.model.config, self.recipe
+        if config.dropout or self.model.encoder.noise or recipe.compile or recipe.recompute:
+            return None
+        largest = max(part["ids"].numel() for part in batch.parts) * config.hidden_size
+        if largest > _SMALL:
             return None
         apart = bool(self.model.plan.separate)
         parts = [filled_up(part, apart) for part in batch.parts]

@@ -147,8 +147,15 @@ def test_large_batches_have_no_fixed_shape(toy, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"units": "packed"}, {"recompute": True}, {"compile": True}, {"accumulate": 40}],
-    ids=["padded", "computed twice", "compiled", "parts without a masked token"],
+    [
+        {"units": "packed"},
+        {"encoder.dropout": 0.1},
+        {"encoder.noise": 0.1},
+        {"recompute": True},
+        {"compile": True},
+        {"accumulate": 40},
+    ],
+    ids=["padded", "dropout", "noise", "computed twice", "compiled", "parts with nothing masked"],
 )
 def test_some_batches_have_no_fixed_shape(toy, tmp_path, changes):
     objective = objective_of(toy, tmp_path, **changes)
@@ -303,7 +310,7 @@ def test_what_cannot_be_recorded_is_said_once_and_computed(toy, tmp_path, capsys
 
 
 def test_a_training_with_graphs_has_the_weights_of_one_without(toy, tmp_path, monkeypatch):
-    """The whole loop, with dropout and a rate that rises and falls."""
+    """The whole loop, with a rate that rises and falls."""
     record, finished = StandIn(), []
 
     @contextlib.contextmanager
@@ -315,7 +322,7 @@ def test_a_training_with_graphs_has_the_weights_of_one_without(toy, tmp_path, mo
         yield lambda batch: update(objective.in_fixed_shapes(batch))
 
     for updates in (with_graphs, without):
-        changes = {"steps": 8, "encoder.dropout": 0.1, "accumulate": 2}
+        changes = {"steps": 8, "accumulate": 2}
         folder = tmp_path / updates.__name__
         objective = objective_of(toy, folder, **changes)
         monkeypatch.setattr(loop, "repeated_updates", updates)
