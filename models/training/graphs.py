@@ -28,7 +28,7 @@ Update = Callable[[Step], tuple[Tensor, Tensor]]
 """One update of the weights by a batch; returns its loss and the norm of its gradients."""
 
 Record = Callable[[Update, Step], Callable[[], tuple[Tensor, Tensor]]]
-"""Makes of an update by a batch whose tensors stay where they are what repeats it."""
+"""Takes an update and a batch whose tensors stay in place; returns what repeats the update on them."""
 
 
 class Graphs:
