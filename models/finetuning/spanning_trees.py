@@ -26,7 +26,8 @@ def best_tree(
 
     Raises
     ------
-    InputError: scores are not (n, n + 1), or not numbers.
+    InputError: scores are not (n, n + 1), or not numbers, or every such tree has an arc that cannot
+        be.
 
     References
     ----------
@@ -50,8 +51,11 @@ def best_tree(
         whole[1:, 0] -= (n + 1) * span
     np.fill_diagonal(whole, np.nan)  # the packaged decoder skips what is no number
     whole[0] = np.nan
-    heads, _ = chu_liu_edmonds(whole)
-    return np.array(heads[1:], np.int64)
+    heads = np.array(chu_liu_edmonds(whole)[0][1:], np.int64)
+    if not there[np.arange(n), heads].all() or (single_root and np.sum(heads == 0) != 1):
+        kind = "a tree with one root" if single_root else "a tree"
+        refuse("scores", f"{kind} of arcs that can be", "none", "look at the model")
+    return heads
 
 
 def best_projective_tree(scores: Float[np.ndarray, "n n1"]) -> Int[np.ndarray, " n"]:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from crosslens.errors import InputError, refuse
 from crosslens.models.network.adapters import BOTTLENECK, LayerAdapters
-from crosslens.models.network.encoder import MaskedLM, PerLanguage
+from crosslens.models.network.encoder import Layer, MaskedLM, PerLanguage
 from crosslens.models.network.noise import NOISE, add_noise
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.training.limits import LIMITS, shown
@@ -336,8 +336,8 @@ def plug_in(
     """Give a language of ``model`` the donor's parts, as copies: in the place of its own, or as a
     new language.
 
-    Only the parts that languages own in ``model`` are touched. What the donor shares between its
-    languages is taken as it is, so a monolingual model's embeddings can be plugged in, too (Artetxe
+    Only the parts that languages own in ``model`` are touched, and dropout is the model's. What the
+    donor shares between its languages is taken as it is, so a monolingual model's embeddings can be plugged in, too (Artetxe
     et al. 2020, § 2.2: a new language's token embeddings).
 
     Parameters
@@ -388,7 +388,10 @@ def plug_in(
                     str(tuple(value.shape)),
                     "give a model of the same shape",
                 )
-        replacements.append((modules, copy.deepcopy(new)))
+        new = copy.deepcopy(new)
+        if isinstance(new, Layer) and isinstance(old, Layer):  # how it is computed is the model's
+            new.rate, new.eager = old.rate, old.eager
+        replacements.append((modules, new))
     size = donor.sizes[source]
     if model.config.special_table != donor.config.special_table:
         got = "one with" if donor.config.special_table else "one without"

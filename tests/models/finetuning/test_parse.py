@@ -107,6 +107,46 @@ def test_a_circle_is_broken():
     assert best_tree(scores).tolist() == [0, 1, 2]
 
 
+def test_without_a_tree_of_arcs_that_can_be_there_is_none():
+    """Two roots where one is asked for, or an arc that cannot be, would be a tree nobody scored."""
+    apart = np.array([[0.0, -np.inf, -np.inf], [0.0, -np.inf, -np.inf]])  # both below the root alone
+    with pytest.raises(InputError, match="scores: expected a tree with one root of arcs that can"):
+        best_tree(apart)
+    assert best_tree(apart, single_root=False).tolist() == [0, 0]
+    circle = np.array([[-np.inf, -np.inf, 0.0], [-np.inf, 0.0, -np.inf]])  # neither below the root
+    for single_root in (True, False):
+        with pytest.raises(InputError, match="scores: expected a tree"):
+            best_tree(circle, single_root=single_root)
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_the_best_tree_avoids_arcs_that_cannot_be_wherever_it_can(single_root):
+    rng = np.random.default_rng(4)
+    none = 0
+    for _ in range(60):
+        n = int(rng.integers(2, 5))
+        scores = rng.normal(size=(n, n + 1)) * rng.choice([0.1, 30])
+        scores[rng.random((n, n + 1)) < 0.7] = -np.inf
+        scores[np.arange(n), np.arange(1, n + 1)] = -np.inf
+        lonely = np.flatnonzero(np.isneginf(scores).all(1))
+        scores[lonely, np.where(lonely > 0, 1, 2)] = 1.0
+        every = [
+            h
+            for h in itertools.product(range(n + 1), repeat=n)
+            if is_tree(h)
+            and (h.count(0) == 1 or not single_root)
+            and np.isfinite(scores[np.arange(n), h]).all()
+        ]
+        if not every:
+            none += 1
+            with pytest.raises(InputError, match="scores: expected a tree"):
+                best_tree(scores, single_root=single_root)
+            continue
+        best = max(every, key=lambda h: sum(scores[i, k] for i, k in enumerate(h)))
+        assert tuple(best_tree(scores, single_root=single_root).tolist()) == best
+    assert 5 < none < 50
+
+
 def test_scores_that_are_none_are_refused():
     for wrong in (np.zeros((2, 2)), np.full((1, 2), np.nan), np.full((1, 2), -np.inf)):
         with pytest.raises(InputError, match="scores: expected"):

@@ -178,6 +178,19 @@ def test_parts_of_another_model_replace_a_languages_own():
     assert model.encoder.token.of("b").weight.abs().max() > 0  # a copy, not the donor's own
 
 
+def test_what_is_plugged_in_is_computed_as_the_model_is():
+    """Dropout and the way attention is computed are no part of what the donor learnt."""
+    told = [{"dropout": 0.0, "attention": "sdpa"}, {"dropout": 0.5, "attention": "eager"}]
+    for here, there in (told, told[::-1]):
+        model, donor = make("sep=all", **here), make("sep=all", **there)
+        plug_in(model, "b", donor)
+        plug_in(model, "c", donor, "b")
+        for layer in (one.of(language) for one in model.encoder.layers for language in "abc"):
+            assert layer.rate == here["dropout"] and layer.eager == (here["attention"] == "eager")
+        layer = donor.encoder.layers[0].of("b")
+        assert layer.rate == there["dropout"]  # the donor stays as it was
+
+
 def test_a_new_language_is_added_with_the_parts_of_a_monolingual_model():
     """As in MonoTrans: another vocabulary's embeddings under an English body."""
     model = make("sep=emb", sizes={"a": 30, "b": 25})
