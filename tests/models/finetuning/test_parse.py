@@ -109,7 +109,7 @@ def test_a_circle_is_broken():
 
 def test_without_a_tree_of_arcs_that_can_be_there_is_none():
     """Two roots where one is asked for, or an arc that cannot be, would be a tree nobody scored."""
-    apart = np.array([[0.0, -np.inf, -np.inf], [0.0, -np.inf, -np.inf]])  # both below the root alone
+    apart = np.array([[0.0, -np.inf, -np.inf]] * 2)  # both words below the root, or nowhere
     with pytest.raises(InputError, match="scores: expected a tree with one root of arcs that can"):
         best_tree(apart)
     assert best_tree(apart, single_root=False).tolist() == [0, 0]
