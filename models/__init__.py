@@ -32,7 +32,7 @@ From text to vectors, one file per arrow:
 
 What they lean on:
 
-    training/settings, training/limits      what a recipe can say, and what each of its numbers may
+    training/settings, limits               what a recipe can say, and what each of its numbers may
                                             be
     training/costs, training/estimate       operations, counted
     network/shape, network/sharing          what an encoder can be, and what languages share

@@ -3,7 +3,7 @@
 import dataclasses
 
 from crosslens.errors import refuse
-from crosslens.models.training.limits import check_numbers
+from crosslens.models.limits import check_numbers
 from crosslens.models.training.settings import LoopSettings, Optimisation
 
 __all__ = ["FineTuning"]

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from crosslens.errors import check_choice, refuse
-from crosslens.models.training.limits import check_numbers
+from crosslens.models.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
 

@@ -26,11 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from crosslens.errors import InputError, refuse
+from crosslens.models.limits import LIMITS, shown
 from crosslens.models.network.adapters import BOTTLENECK, LayerAdapters
 from crosslens.models.network.encoder import Layer, MaskedLM, PerLanguage
 from crosslens.models.network.noise import NOISE, add_noise
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
-from crosslens.models.training.limits import LIMITS, shown
 
 __all__ = [
     "Owner",

@@ -14,6 +14,7 @@ from crosslens.alignment.maps.fitted import check_axes, read_tensors, write_tens
 from crosslens.checks import check_seed
 from crosslens.errors import InputError, StoreError, cut, refuse
 from crosslens.files import fingerprint, make_folder
+from crosslens.models.limits import check_numbers
 from crosslens.models.text.token_files import TokenFile
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.text.vocabularies import (
@@ -22,7 +23,6 @@ from crosslens.models.text.vocabularies import (
     load_vocabularies,
     save_vocabularies,
 )
-from crosslens.models.training.limits import check_numbers
 from crosslens.progress import say
 from crosslens.readers.fasttext import train_skipgram
 

@@ -29,7 +29,7 @@ from tokenizers import (
 from crosslens.checks import check_seed
 from crosslens.errors import check_choice, cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
-from crosslens.models.training.limits import LIMITS, check_numbers, shown
+from crosslens.models.limits import LIMITS, check_numbers, shown
 
 __all__ = [
     "SPECIAL_TOKENS",

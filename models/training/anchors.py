@@ -20,10 +20,10 @@ from tokenizers import pre_tokenizers
 from crosslens.corpus import Corpus
 from crosslens.derive.codeswitch import CodeSwitch, translations_of
 from crosslens.errors import refuse
+from crosslens.models.limits import check_numbers
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.text.vocabularies import Vocabularies
 from crosslens.models.training.batches import Batch, lay_out
-from crosslens.models.training.limits import check_numbers
 from crosslens.models.training.masking import Masking
 from crosslens.progress import say
 from crosslens.readers.dictionary import Dictionary, read_dictionary

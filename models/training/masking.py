@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from crosslens.errors import check_choice, refuse
-from crosslens.models.training.limits import check_numbers
+from crosslens.models.limits import check_numbers
 
 __all__ = ["Masker", "Masking", "Pieces", "choose_masked", "draw_weighted"]
 

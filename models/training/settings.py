@@ -10,12 +10,12 @@ from typing import Any
 
 from crosslens.errors import check_choice, refuse
 from crosslens.files import check_name
+from crosslens.models.limits import check_numbers, shown
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SharingPlan, resolve_system
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.anchors import Anchors, check_anchors
 from crosslens.models.training.derivation import Derivation, check_derived
-from crosslens.models.training.limits import check_numbers, shown
 from crosslens.models.training.masking import Masking
 
 __all__ = [

@@ -12,11 +12,11 @@ import toy_texts
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
+from crosslens.models.limits import LIMITS, Limits
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training import masked_lm as train_module
 from crosslens.models.training.anchors import Anchors
-from crosslens.models.training.limits import LIMITS, Limits
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, with_overrides
