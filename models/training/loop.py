@@ -154,6 +154,7 @@ def _loop(run: _Run, done: int) -> None:
                 meter.restart()
             if now % settings.save_every == 0 or now == steps or memory["stopped"]:
                 meter.check()  # weights that are spoilt are not saved
+                meter.count_seconds()
                 save_checkpoint(
                     run.folder / "checkpoints",
                     now,
@@ -259,11 +260,12 @@ class _Meter:
     work never runs dry.
 
     What has been added up since the last line is remembered with the checkpoint: a resumed run logs
-    the mean of the whole interval.
+    the mean of the whole interval, and the seconds of all.
     """
 
     def __init__(self, run: _Run) -> None:
-        self.run, self.note, self.started = run, "", time.monotonic()
+        self.run, self.note = run, ""
+        self.started = self.counted = time.monotonic()
         self.peak = peak_flops(run.world.device)
         self.at_once = run.world.device.type == "cpu" and run.world.size == 1
         self._clear()
@@ -304,9 +306,9 @@ class _Meter:
 
     def log(self, now: int) -> None:
         self.check()
-        passed = time.monotonic() - self.started
+        self.count_seconds()
+        passed = self.counted - self.started
         memory, rate = self.run.memory, self.tokens / passed
-        memory["seconds"] += passed
         line = {
             "step": now,
             "tokens": memory["tokens"],
@@ -321,5 +323,12 @@ class _Meter:
         self._clear()
         self.restart()
 
+    def count_seconds(self) -> None:
+        """Add what has passed since they were last counted."""
+        now = time.monotonic()
+        self.run.memory["seconds"] += now - self.counted
+        self.counted = now
+
     def restart(self) -> None:
-        self.started = time.monotonic()
+        """Begin an interval; what passed before and is not counted is not the training's."""
+        self.started = self.counted = time.monotonic()

@@ -3,6 +3,7 @@ on an encoder."""
 
 import dataclasses
 import json
+import types
 from collections.abc import Mapping
 
 import numpy as np
@@ -152,6 +153,30 @@ def test_it_is_resumed_to_the_same_bits(undisturbed, tmp_path, monkeypatch, step
     assert log(tmp_path) == log(folder)
     with pytest.raises(StoreError, match=r"settings of this run|seed: 3 there, 4 here"):
         run(tmp_path, dataclasses.replace(SETTINGS, seed=4))
+
+
+def test_seconds_since_the_last_line_of_the_log_are_resumed_too(tmp_path, monkeypatch):
+    """Every step takes a second; what came after the last checkpoint is computed again."""
+    settings = dataclasses.replace(SETTINGS, log_every=10, save_every=4, validate_every=30)
+    rate, passed, until = loop.learning_rate, 0.0, 18
+
+    def step(now, *rest):
+        nonlocal passed
+        passed += 1
+        if now == until:
+            raise KeyboardInterrupt
+        return rate(now, *rest)
+
+    monkeypatch.setattr(loop, "learning_rate", step)
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: passed))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, settings)
+    until = None
+    run(tmp_path, settings)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    told = [line for line in lines if "loss" in line]
+    assert [(line["step"], line["seconds"]) for line in told] == [(10, 10), (20, 20), (30, 30)]
+    assert len({line["tokens_per_second"] for line in told}) == 1  # of the steps since the start
 
 
 def test_a_loss_that_is_no_number_stops_it_before_anything_is_saved(tmp_path):
