@@ -11,7 +11,7 @@ import threading
 import time
 from types import TracebackType
 
-__all__ = ["Progress", "be_quiet", "is_quiet", "say"]
+__all__ = ["Progress", "be_quiet", "duration", "is_quiet", "say"]
 
 _quiet = False
 _SHOW_AFTER, _LINE_EVERY = 2.0, 10.0  # seconds
@@ -32,6 +32,18 @@ def say(message: str) -> None:
     """Print a remark for the person who waits, unless quiet."""
     if not _quiet:
         print(message, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as one reads it: in seconds up to ten minutes, then in minutes, hours or days.
+
+    >>> [duration(one) for one in (0.2, 599, 600, 7200, 172_800)]
+    ['0 s', '599 s', '10 min', '2 h', '2 days']
+    """
+    for unit, size in (("days", 86_400), ("h", 3600)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
 
 
 class Progress:
@@ -81,7 +93,7 @@ class Progress:
     def _line(self, note: str) -> None:
         now = time.monotonic()
         rate = (self.done - self._first) / (now - self._started)
-        left = f"{(self.total - self.done) / rate:.0f} s left" if rate > 0 else "rate unknown"
+        left = f"{duration((self.total - self.done) / rate)} left" if rate > 0 else "rate unknown"
         tail = f", {note}" if note else ""
         say(
             f"{self.label}: {self.done:,} of {self.total:,} {self.unit}, "

@@ -30,7 +30,7 @@ from crosslens.files import (
     write_json,
 )
 from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
-from crosslens.progress import say
+from crosslens.progress import duration, say
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.version import __version__
 
@@ -130,7 +130,8 @@ class Run:
         until the next one is asked for; it ends when no part is missing.
 
         Where all that are missing are computed by others it waits for them: one of these may be
-        stopped.
+        stopped. Before each it says which it is, how many are there, and about how long the others
+        take, by those that came since this process began.
 
         Parameters
         ----------
@@ -140,17 +141,19 @@ class Run:
         ------
         OutputError: the folder cannot be written to.
         """
-        waiting = False
+        waiting, began, first = False, time.monotonic(), 0
         while not self.finished:
             missing = [name for name in names if not self.has(name, outcomes=False)]
             if self.finished or not missing:  # who finishes removes the parts
                 return
+            first = first or len(missing)
             ready = [name for name in missing if not {*missing} & {*names[name]}]
             with contextlib.ExitStack() as held:
                 name = next((name for name in ready if self._claimed(name, held)), None)
                 if name is not None:
                     if not self.finished and not self.has(name, outcomes=False):
-                        waiting = False
+                        waiting, passed = False, time.monotonic() - began
+                        say(_next_told(name, len(names), len(missing), first, passed))
                         yield name
                     continue
             if not waiting:
@@ -239,6 +242,20 @@ def _check_writable(path: Path) -> None:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         expected, got = "a folder that can be written to", f"{there}, which cannot"
         refuse(str(path), expected, got, "choose another folder", OutputError)
+
+
+def _next_told(name: str, total: int, missing: int, first: int, passed: float) -> str:
+    """Which part is next, how many of all are there, and about how long the missing ones take, if they
+    come as those did that were missing at ``first`` and came in the seconds that have passed.
+
+    >>> _next_told("inversion.seed-1", 6, 6, 6, 0.1), _next_told("syntax.seed-1", 6, 4, 6, 7200.0)
+    ('inversion, seed 1: 0 of 6 are done', 'syntax, seed 1: 2 of 6 are done, about 4 h left')
+    """
+    left = (
+        f", about {duration(passed / (first - missing) * missing)} left" if first > missing else ""
+    )
+    what = name.replace(".seed-", ", seed ")
+    return f"{what}: {total - missing} of {total} are done{left}"
 
 
 def versions() -> dict[str, str]:

@@ -71,6 +71,13 @@ def test_the_rate_is_this_process_s_and_the_rest_is_what_is_left(clock, capsys):
     assert shown.done == 901
 
 
+def test_long_waits_are_told_in_minutes_hours_and_days(clock, capsys):
+    for total in (1201, 14_401, 400_001):
+        run(clock, [(2, 1)], total=total, done=0)
+    told = [line.rpartition(", ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["40 min left", "8 h left", "9 days left"]
+
+
 def test_a_note_stands_at_the_end_and_no_rate_is_said_to_be_none(clock, capsys):
     with Progress(10, "training", "steps") as shown:
         clock.now += 3

@@ -1,6 +1,8 @@
 """A run's folder: looked at, claimed, resumed, finished; and names of its parts, which become names
 of files."""
 
+import types
+
 import pytest
 
 from crosslens.errors import InputError, OutputError, StoreError
@@ -125,6 +127,32 @@ def test_processes_that_share_a_run_divide_its_parts(tmp_path, monkeypatch, caps
     with first.open(shared=True):
         first.finish([SCORE])
         assert list(second.free_parts(needed)) == []  # its parts are tidied, and none is missing
+
+
+def test_before_each_part_it_is_said_how_many_are_there_and_how_long_the_others_take(
+    tmp_path, monkeypatch, capsys
+):
+    """The time left is by what came since the process began, whoever computed it."""
+    needed = {f"{name}.seed-{seed}": () for seed in (0, 1) for name in ("a", "b", "c")}
+    now = 0.0
+    monkeypatch.setattr(
+        "crosslens.run.engine.time", types.SimpleNamespace(monotonic=lambda: now, sleep=None)
+    )
+    run = Run(tmp_path, "study", {})
+    with run.open(shared=True):
+        run.part("a.seed-0", lambda: [SCORE])  # by a run before this one
+        parts = run.free_parts(needed)
+        for name, passed in zip(parts, (700.0, 300.0, 3000.0, 0.0), strict=False):
+            now += passed
+            run.part(name, lambda: [SCORE])
+            if passed == 300.0:  # another process has had one meanwhile
+                run.part("c.seed-1", lambda: [SCORE])
+    assert capsys.readouterr().err.splitlines() == [
+        "b, seed 0: 1 of 6 are done",
+        "c, seed 0: 2 of 6 are done, about 47 min left",
+        "a, seed 1: 4 of 6 are done, about 11 min left",
+        "b, seed 1: 5 of 6 are done, about 17 min left",
+    ]
 
 
 def test_a_run_is_shared_by_those_alone_that_ask_for_it(tmp_path):

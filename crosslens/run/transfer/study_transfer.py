@@ -209,7 +209,6 @@ def _jobs(
 def _training(
     told: StudyTransfer, study: StudyModels, name: str, seed: int, place: Path, data: SharedData
 ) -> list[Score]:
-    say(f"{name}, seed {seed}")
     folder = run_transfer(_of(told, study, name, seed), _place(place, name, seed), data)
     return [
         dataclasses.replace(score, encoder=name, seed=seed)
