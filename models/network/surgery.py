@@ -337,8 +337,8 @@ def plug_in(
     new language.
 
     Only the parts that languages own in ``model`` are touched, and dropout is the model's. What the
-    donor shares between its languages is taken as it is, so a monolingual model's embeddings can be plugged in, too (Artetxe
-    et al. 2020, § 2.2: a new language's token embeddings).
+    donor shares between its languages is taken as it is, so a monolingual model's embeddings can be
+    plugged in, too (Artetxe et al. 2020, § 2.2: a new language's token embeddings).
 
     Parameters
     ----------
