@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
     """
     for unit, size in (("days", 86_400), ("h", 3600)):
         if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
+            return f"{seconds / size:,.0f} {unit}"
     return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
 
 

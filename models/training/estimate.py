@@ -13,6 +13,7 @@ from crosslens.models.network.surgery import freeze, freeze_all_but, sharing_tab
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.training.costs import Load, step_flops
 from crosslens.models.training.settings import TrainRecipe, resolve
+from crosslens.progress import duration
 
 __all__ = ["Estimate", "estimate"]
 
@@ -75,9 +76,9 @@ class Estimate:
                 f"operations: {self.flops_per_token / 1e6:,.1f} MFLOP per token; {total:.2e} in "
                 f"all, for {self.tokens:,} tokens"
             ),
-            f"time: about {_duration(total / self.here)} of pure products on this machine's "
+            f"time: about {duration(max(total / self.here, 1))} of pure products on this machine's "
             f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
-            f"expect up to twice as long), about {_duration(self.on_gpu)} on one H100 at "
+            f"expect up to twice as long), about {duration(max(self.on_gpu, 1))} on one H100 at "
             f"{100 * self.gpu_share:g} % of its bfloat16 peak",
             *(left_open if self.recipe.validation is None else []),
         ]
@@ -126,10 +127,3 @@ def _product_rate(d: int, wide: int, rows: int = 512) -> float:
         a @ b
         times.append(time.perf_counter() - start)
     return 2 * rows * d * wide / min(times)
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} seconds" if seconds >= 2 else "a second"

@@ -18,6 +18,7 @@ from synthetic_training import make_training
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
+from crosslens.progress import duration
 from crosslens.report import render_report, run_kind
 from crosslens.report.folders.emergence import CONDITIONS, above_chance, chance_of, load_emergence
 from crosslens.report.pages.emergence import emergence_page
@@ -113,10 +114,7 @@ def test_the_story_gives_the_runs_numbers(done: Path, page: Page) -> None:
         low, high = wilson_interval(round(value * N), N)
         lead = f"{condition}: P@1 {value:.3f} after {STEPS * TOKENS / 1e6:.1f} million tokens"
         assert f"{lead} (English → English (x) [{low:.3f}, {high:.3f}]" in page.text
-        assert (
-            f"n = {N}; chance {1 / N:.4f}; {last['seconds'] / 60:.1f} minutes of training"
-            in page.text
-        )
+        assert f"n = {N}; chance {1 / N:.4f}; {duration(last['seconds'])} of training" in page.text
     assert page.text.count("It is not clearly above chance.") == 2
     assert page.text.count("It is clearly above chance and has been in every check since") == 2
 

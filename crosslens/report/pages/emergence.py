@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from crosslens.progress import duration
 from crosslens.report.folders.emergence import (
     CONDITIONS,
     Condition,
@@ -262,7 +263,7 @@ def _findings(run: Emergence) -> list[str]:
         ]
         chance = chance_of(first)
         told += [f"chance {decimal(chance, 4)}"] if chance else []
-        told += [f"{_minutes(condition.seconds)} of training"] if condition.seconds else []
+        told += [f"{duration(condition.seconds)} of training"] if condition.seconds else []
         words = [_verdict(condition, list(ways.values())), *_still_shared(condition)]
         found.append(f"{lead} ({text('; '.join(told))}). {text(' '.join(words))}")
     return found
@@ -337,10 +338,6 @@ def _sharing(run: Emergence) -> str:
 
 def _first(run: Emergence, way: str) -> Score | None:
     return next((score for c in run.conditions if (score := c.aligned(way))), None)
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} minutes" if math.isfinite(seconds) else "time not recorded"
 
 
 def _made(run: Emergence) -> str:

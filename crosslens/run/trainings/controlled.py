@@ -36,7 +36,7 @@ from crosslens.files import (
     write_json,
 )
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
-from crosslens.progress import say
+from crosslens.progress import duration, say
 from crosslens.readers.plain import read_text
 from crosslens.run.engine import Run, versions
 from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
@@ -374,12 +374,11 @@ def expected_cost(study: ControlledStudy, seeds: int, *, gpu: bool = False) -> s
     found = [estimate(condition.recipe) for condition in study.conditions.values()]
     tokens = seeds * sum(one.tokens for one in found)
     seconds = (one.on_gpu if gpu else one.flops_per_token * one.tokens / one.here for one in found)
-    hours = seeds * sum(seconds) / 3600
+    time = duration(max(seeds * sum(seconds), 1))
     n = seeds * len(found)
     trainings = f"{n} training{'s' * (n > 1)}"
     conditions = f"{len(found)} condition{'s' * (len(found) > 1)}, {seeds} seed{'s' * (seeds > 1)}"
     millions = f"{tokens / 1e6:,.0f}" if tokens >= 1e7 else f"{tokens / 1e6:.2g}"
-    time = f"{hours:.1f} hours" if hours >= 1 else f"{max(60 * hours, 1):.0f} min"
     where = (
         f"on one H100 at {100 * found[0].gpu_share:g} % of its bfloat16 peak"
         if gpu
