@@ -278,14 +278,37 @@ class _Misfit(typing.NamedTuple):
     value: Any
 
 
+class _Key(typing.NamedTuple):
+    """A key of a TypedDict: its shape, the types of which any value is of it, and whether it must be
+    there."""
+
+    shape: Any
+    plain: frozenset[type]
+    required: bool
+
+
 @functools.cache
-def _taken_apart(shape: Any) -> tuple[Any, tuple[Any, ...], dict[str, tuple[Any, bool]] | None]:
-    """Of which kind a value must be, the shape's parts, and of a TypedDict the shape of each key,
-    and whether it must be there, in the order in which they are declared."""
+def _taken_apart(shape: Any) -> tuple[Any, tuple[Any, ...], dict[str, _Key] | None]:
+    """Of which kind a value must be, the shape's parts, and of a TypedDict its keys, in the order in
+    which they are declared."""
     if not typing.is_typeddict(shape):
         return typing.get_origin(shape) or shape, typing.get_args(shape), None
     hints, required = typing.get_type_hints(shape), shape.__required_keys__
-    return dict, (), {name: (hint, name in required) for name, hint in hints.items()}
+    keys = {name: _Key(hint, _fit_by_type(hint), name in required) for name, hint in hints.items()}
+    return dict, (), keys
+
+
+@functools.cache
+def _fit_by_type(shape: Any) -> frozenset[type]:
+    """The types of which any value is of the shape: most values are seen to fit by their type."""
+    kind, parts, _ = _taken_apart(shape)
+    if kind in (types.UnionType, typing.Union):
+        return frozenset[type]().union(*map(_fit_by_type, parts))
+    if kind is float:
+        return frozenset({float, int})
+    if kind in (None, type(None)):
+        return frozenset({type(None)})
+    return frozenset({kind}) if kind in (str, bool) else frozenset()
 
 
 def _misfit(value: Any, shape: Any) -> _Misfit | None:
@@ -304,14 +327,21 @@ def _misfit(value: Any, shape: Any) -> _Misfit | None:
     items: Iterator[tuple[str, Any, Any]] = iter(())
     if keys is not None:
         items = (
-            (f".{name}", value.get(name, _NOTHING), hint)
-            for name, (hint, required) in keys.items()
-            if required or name in value
+            (f".{name}", item, key.shape)
+            for name, key in keys.items()
+            if type(item := value.get(name, _NOTHING)) not in key.plain
+            and (key.required or name in value)
         )
-    elif kind is dict and parts:
-        items = ((f".{name}", item, parts[1]) for name, item in value.items())
+    elif kind is dict and parts and parts[1] is not Any:
+        plain = _fit_by_type(parts[1])
+        items = (
+            (f".{name}", item, parts[1]) for name, item in value.items() if type(item) not in plain
+        )
     elif kind is list and parts:
-        items = ((f"[{i}]", item, parts[0]) for i, item in enumerate(value))
+        plain = _fit_by_type(parts[0])
+        items = (
+            (f"[{i}]", item, parts[0]) for i, item in enumerate(value) if type(item) not in plain
+        )
     for name, item, part in items:
         if item is _NOTHING:
             return _Misfit((name,), part, item)
