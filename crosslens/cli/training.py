@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -180,8 +181,12 @@ def _settings(texts: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
+_BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
 def _setting(text: str) -> tuple[str, Any]:
-    """key=value with the value in TOML's words; a bare word is a string."""
+    """key=value with the value in TOML's words, or a number as Python has it (.3, 1.); a bare word is
+    a string."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         refuse(
@@ -190,6 +195,8 @@ def _setting(text: str) -> tuple[str, Any]:
             repr(text),
             "put = between a name and its value",
         )
+    if _BARE_POINT.fullmatch(value):
+        return name, float(value)
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
     # no TOML, more digits than Python reads, or brackets without end

@@ -1295,6 +1295,19 @@ def test_anchors_are_the_most_frequent_words(tmp_path, capsys):
     assert study.conditions["extra-100"].recipe.anchors.dictionary == "identity-100"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "rate", "in_toml"),
+    [(".2e6", ".3", ("200_000", "0.3")), ("2.E5", "+.3", ("2e5", "3e-1"))],
+)
+def test_numbers_may_begin_or_end_with_their_point(capsys, tokens, rate, in_toml):
+    shown = []
+    for size, share in ((tokens, rate), in_toml):
+        line = ["eng-translit", "data=x", f"tokens={size}", f"masking.rate={share}", "--dry-run"]
+        assert main(["train", *line]) == 0
+        shown.append(capsys.readouterr().out.partition("time: ")[0])
+    assert shown[0] == shown[1] and "rate = 0.3" in shown[0]
+
+
 def test_a_dry_run_shows_every_condition(settings, capsys):
     given = {name: value for name, value in settings.items() if name not in READ}
     asked = [f"{name}={value}" for name, value in given.items()]
