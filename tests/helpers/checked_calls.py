@@ -1,12 +1,9 @@
 """What checks the arguments and results of functions while the tests run, by their annotations."""
 
-import functools
 import os
-import typing
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import jaxtyping
@@ -23,32 +20,9 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if "<locals>" in function.__qualname__ else beartype(function)
 
 
-def names_shapes(hint: Any) -> bool:
-    """Whether an annotation has an array's shape in it; one in quotes may have one."""
-    if isinstance(hint, (str, typing.ForwardRef)):
-        return True
-    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
-        return True
-    return any(map(names_shapes, typing.get_args(hint)))
-
-
-def with_shapes(jaxtyped: Callable[..., Any], *, typechecker: Any) -> Callable[..., Any]:
-    """jaxtyping's decorator, for functions without shapes the plain checks: binding the arguments
-    of each call took a tenth of the tests' time."""
-
-    def decorate(decorated: Any) -> Any:
-        hints = getattr(decorated, "__annotations__", {}).values()
-        if isinstance(decorated, FunctionType) and not any(map(names_shapes, hints)):
-            return checked(decorated)
-        return jaxtyped(decorated, typechecker=typechecker)
-
-    return decorate
-
-
 def check_calls() -> None:
     """Check the calls of modules that name shapes of arrays from now on. In others mypy must do:
     checking every call would take a third of the tests' time."""
-    jaxtyping.jaxtyped = functools.partial(with_shapes, jaxtyping.jaxtyped)
     jaxtyping.install_import_hook([*modules_with_shapes()], "checked_calls.checked")
 
 
