@@ -14,6 +14,8 @@ from crosslens.errors import refuse
 
 __all__ = ["train", "train_arguments"]
 
+_BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
 
 def train_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens train`` takes."""
@@ -179,9 +181,6 @@ def _settings(texts: Sequence[str]) -> dict[str, Any]:
             refuse(name, "one value", f"{name}= twice", remedy)
         settings[name] = value
     return settings
-
-
-_BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 def _setting(text: str) -> tuple[str, Any]:
