@@ -29,9 +29,9 @@ def test_what_is_freed_is_kept_and_given_back_at_the_end():
     memory._gnu().malloc_trim(0)  # what other tests have freed would be taken first
     before = resident()
     with freed_memory_kept(torch.device("cpu")):
-        kept = after_steps(10)
+        kept = after_steps(20)
     after = resident()
-    assert kept > before + 48 * MEGABYTE, (before, kept)
+    assert before + 48 * MEGABYTE < kept < before + 10 * 64 * MEGABYTE, (before, kept)
     assert after < kept - 48 * MEGABYTE, (kept, after)
 
 
