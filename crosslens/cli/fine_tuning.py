@@ -86,6 +86,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "choices": ("rjieba", "pythainlp", "sudachipy"),
         "help": "of names, take this segmenter's words in its language (Chinese, Thai, Japanese)",
     },
+    "words-apart": {
+        **_FLAG,
+        "help": "of treebanks, put a space between any two words: those of one token (French du = "
+        "de + le) are read each by itself, as the presets of Wu & Dredze do",
+    },
     "derived": {
         "action": "extend",
         "nargs": "+",

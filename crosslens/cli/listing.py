@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Any
 
@@ -82,7 +82,7 @@ def list_all(arguments: argparse.Namespace) -> None:
         print(json.dumps({kind: found[kind] for kind in kinds}, ensure_ascii=False))
         return
     shown = {
-        "tasks": _tasks(tasks),
+        "tasks": _tasks(tasks, TASKS),
         "recipes": (_entry(*one) for one in RECIPES.items()),
         "transformations": _transformations(transformations),
         "measures": _measures(measures),
@@ -115,15 +115,15 @@ def _there_in(task: Any, data: Any) -> list[str]:
 
 
 _HEADS = {
-    "tasks": "Tasks (crosslens probe --tasks NAME,NAME --data DIR, or --battery GROUP)",
+    "tasks": "Tasks (crosslens probe or transfer --tasks NAME,NAME --data DIR; crosslens probe --battery GROUP)",
     "recipes": "Recipes",
     "transformations": "Transformations (crosslens derive --by NAME, NAME:SETTING or NAME+NAME)",
     "measures": "Measures (quantity in scores.jsonl)",
 }
 
 
-def _tasks(cards: dict[str, Any]) -> Iterator[str]:
-    for name, card in cards.items():
+def _tasks(cards: dict[str, Any], tasks: Iterable[Any]) -> Iterator[str]:
+    for (name, card), task in zip(cards.items(), tasks, strict=True):
         more = [
             card["says"],
             (
@@ -131,9 +131,19 @@ def _tasks(cards: dict[str, Any]) -> Iterator[str]:
                 f"Chance: {card['chance']}."
             ),
         ]
+        if card["address"]:
+            more.append(f"To be had from {card['address']}")
         if "there_in" in card:
             more.append(f"In this folder: {', '.join(card['there_in']) or 'none'}.")
-        yield _entry(name, f"{card['title']}; battery {card['group']}", *more)
+        yield _entry(name, f"{card['title']}; {_asked_for(task)}", *more)
+
+
+def _asked_for(task: Any) -> str:
+    from crosslens.probes.tasks.task import TUNED
+
+    if task.kind in TUNED:
+        return "crosslens transfer alone"
+    return f"battery {task.group}" if task.in_group else "by its name alone"
 
 
 def _transformations(entries: dict[str, dict[str, str]]) -> Iterator[str]:

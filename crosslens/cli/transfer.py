@@ -22,7 +22,7 @@ _GROUPS = {
     "what is trained, and what reads it": (
         *("freeze", "pool", "features", "parser", "gold-pos", "crf"),
     ),
-    "which data": ("limit", "segment", "derived", "unseen"),
+    "which data": ("limit", "segment", "words-apart", "derived", "unseen"),
     "what is measured, and what is kept": (
         *("seeds", "in-language", "random-control", "checkpoints", "average", "keep"),
     ),

@@ -195,6 +195,7 @@ def transfer(
     crf: bool = False,
     features: str | None = None,
     segment: str | None = None,
+    words_apart: bool = False,
     derived: Mapping[str, str] | None = None,
     unseen: str = "unknown",
     freeze: int | Sequence[int] = -1,
@@ -230,6 +231,8 @@ def transfer(
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech. crf: of tags, a conditional random field over each sentence's words.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
+    words_apart: of treebanks, a space stands between any two words, so that those of one token are
+        read each by itself.
     derived: derived language -> "ORIGINAL:TRANSFORMATIONS", for encoders whose folder does not say it;
         unseen: what stands for subwords that an encoder has no embedding of, "unknown" or "random".
     features: freezes the encoder, and learns beside the head a mean of its layers and an LSTM

@@ -7,6 +7,7 @@ cannot be read is refused with its line.
 """
 
 import collections
+import csv
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -201,6 +202,7 @@ def read_table(
     part: str | None = "split",
     group: str | None = None,
     only: Mapping[str, str] | None = None,
+    quoted: bool = False,
 ) -> LabelledText:
     """Read a tab-separated table (or one with ``.gz`` behind its name) whose first line names its
     columns.
@@ -211,18 +213,20 @@ def read_table(
 
     Parameters
     ----------
-    path: the table. Quotation marks are characters like any other.
+    path: the table.
     label, text: names of the columns with labels and with texts.
     part: name of the column that says "train", "dev" (or "validation") or "test"; None for a table
         without parts.
     group: name of the column that says which items say the same; None for a table without.
     only: column -> value: lines with other values are left out.
+    quoted: a cell within quotation marks is what stands between them, and two in a row are one, as
+        CSV has it; else they are characters like any other.
 
     Raises
     ------
     InputError: no such file, not UTF-8, a NUL byte, no such column or a column named twice, a line
-        with more or fewer cells than the first, another part, a blank label or text, or no line
-        left.
+        with more or fewer cells than the first, a quotation mark that is not closed (quoted),
+        another part, a blank label or text, or no line left.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "table.tsv"
@@ -243,7 +247,8 @@ def read_table(
     }
     labels, texts, places, parts, groups = [], [], [], [], []
     for number, line in enumerate(lines[1:], 2):
-        cells, place = line.split("\t"), f"{path}:{number}"
+        place = f"{path}:{number}"
+        cells = _unquoted(line, place) if quoted else line.split("\t")
         check_columns(place, cells, len(names), ", as line 1 names")
         if any(cells[wanted[name]] != value for name, value in (only or {}).items()):
             continue
@@ -269,6 +274,15 @@ def read_table(
         None if part is None else parts,
         None if group is None else groups,
     )
+
+
+def _unquoted(line: str, place: str) -> list[str]:
+    try:
+        (cells,) = csv.reader([line], delimiter="\t", strict=True)
+    except csv.Error as error:
+        remedy = "write a quotation mark within a cell twice"
+        refuse(place, "cells as CSV quotes them", str(error), remedy)
+    return cells
 
 
 def _column(names: Sequence[str], name: str, path: str | Path) -> int:

@@ -14,6 +14,7 @@ from crosslens.checks import check_columns
 from crosslens.corpus import Corpus
 from crosslens.errors import quote, refuse
 from crosslens.languages import same_language
+from crosslens.progress import say
 from crosslens.readers.plain import file_name, read_lines
 
 __all__ = ["SentencePairs", "read_sentence_pairs"]
@@ -30,7 +31,7 @@ class SentencePairs:
     Attributes
     ----------
     firsts, seconds, labels: one per pair. places: ``file:line`` of each, for messages.
-    name: where they are from.
+    name: where they are from. blank: how many pairs without one of their sentences were left out.
 
     >>> pairs = SentencePairs(["It rains."], ["It is wet."], ["entailment"], ["x:1"], "x")
     >>> [corpus.sentences for corpus in pairs.corpora("eng")]
@@ -42,6 +43,7 @@ class SentencePairs:
     labels: Sequence[str]
     places: Sequence[str]
     name: str
+    blank: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,7 +58,10 @@ class SentencePairs:
 
 
 def read_sentence_pairs(
-    path: str | Path, language: str | None = None, labels: Sequence[str] = ()
+    path: str | Path,
+    language: str | None = None,
+    labels: Sequence[str] = (),
+    skip_blank: bool = False,
 ) -> SentencePairs:
     """Read a tab-separated file of labelled pairs (or one with ``.gz`` behind its name).
 
@@ -64,6 +69,8 @@ def read_sentence_pairs(
     ----------
     language: of a file with a column ``language``, those pairs alone, by whichever of its codes.
     labels: those that there may be; any where none is named.
+    skip_blank: leave out pairs of which a sentence is blank, and say how many; they are refused
+        otherwise.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def read_sentence_pairs(
     columns, start = _columns(names, path)
     wanted = columns.pop(_LANGUAGE, None)
     found: dict[str, list[str]] = {"first": [], "second": [], "label": []}
-    places, same = [], dict[str, bool]()
+    places, same, blank = [], dict[str, bool](), list[int]()
     for number, line in enumerate(lines[start:], start + 1):
         cells, place = line.split("\t"), f"{path}:{number}"
         check_columns(place, cells, len(names), ", as line 1 has")
@@ -92,6 +99,10 @@ def read_sentence_pairs(
                 same[code] = same_language(code, language)
             if not same[code]:
                 continue
+        sentences = (cells[columns[name]] for name in ("first", "second"))
+        if skip_blank and not all(map(str.strip, sentences)):
+            blank.append(number)
+            continue
         for name, column in columns.items():
             if not cells[column].strip():
                 refuse(place, f"a {name}", "a blank one", "repair the line")
@@ -103,7 +114,13 @@ def read_sentence_pairs(
     if not places:
         got = "none" if language is None else f"none of {language}"
         refuse(str(path), "labelled pairs", got, "check the file")
-    return SentencePairs(found["first"], found["second"], found["label"], places, file_name(path))
+    if blank:
+        say(
+            f"{path}: pairs without one of the sentences left out: {len(blank):,} (the first on "
+            f"line {blank[0]})"
+        )
+    columns_found = (found["first"], found["second"], found["label"])
+    return SentencePairs(*columns_found, places, file_name(path), len(blank))
 
 
 def _columns(names: Sequence[str], path: str | Path) -> tuple[dict[str, int], int]:

@@ -16,14 +16,21 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import fingerprint, lock_folder, read_json, sha256_file, write_json
+from crosslens.files import (
+    fingerprint,
+    lock_folder,
+    read_json,
+    same_settings,
+    sha256_file,
+    write_json,
+)
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
 from crosslens.models.finetuning.derived import DerivedExamples, plain_of
@@ -106,6 +113,7 @@ class FineTuned:
 
     held: int | None = None
     per_epoch: int = 0
+    depends: Mapping[str, Any] | None = None  # what the weights depend on
 
     def __init__(
         self,
@@ -121,17 +129,31 @@ class FineTuned:
     @property
     def epochs(self) -> dict[int, dict[str, float]]:
         """Epoch, counted from 1 -> what was measured after it."""
-        path = self.folder / "epochs.json"
-        if not path.exists():
+        told = self._told()
+        if told is None:
             return {}
-        told = read_json(path, _Told)
-        if told["fingerprint"] != fingerprint(told["epochs"]):
-            remedy = f"delete {self.folder}, and run this again: it is trained anew"
-            refuse(str(path), "the numbers that were written", "others", remedy, StoreError)
         return {
             int(epoch): {name: math.nan if v is None else v for name, v in found.items()}
             for epoch, found in told["epochs"].items()
         }
+
+    def _told(self) -> "_Told | None":
+        path = self.folder / "epochs.json"
+        if not path.exists():
+            return None
+        told: _Told = read_json(path, _Told)
+        if told["fingerprint"] != fingerprint(told["epochs"]):
+            remedy = f"delete {self.folder}, and run this again: it is trained anew"
+            refuse(str(path), "the numbers that were written", "others", remedy, StoreError)
+        return told
+
+    def check_training(self) -> None:
+        """Refuse a folder that holds another training, with what differs."""
+        told = self._told()
+        if told is not None and (training := told.get("training")) is not None:
+            remedy = "use another folder, or what this training had"
+            place = str(self.folder / "epochs.json")
+            same_settings(place, training, dict(self.depends or {}), remedy, StoreError)
 
     def best_epoch(self, name: str) -> int:
         """The epoch after which a measure was highest, the first of equal ones; the last epoch where
@@ -156,7 +178,11 @@ class FineTuned:
         }
         write_json(
             self.folder / "epochs.json",
-            {"epochs": measured, "fingerprint": fingerprint(measured)},
+            {
+                "epochs": measured,
+                "fingerprint": fingerprint(measured),
+                "training": self.depends,
+            },
         )
         wanted = {self.best_epoch(name) for name in found}
         wanted |= set(range(epoch - self.settings.average + 1, epoch + 1))
@@ -243,6 +269,7 @@ class _Told(TypedDict):
 
     epochs: dict[str, dict[str, float | None]]
     fingerprint: str
+    training: NotRequired[dict[str, Any] | None]  # one that began earlier does not say it
 
 
 def fine_tune(
@@ -331,6 +358,8 @@ def fine_tune(
                 if name != "average" and (name, value) not in _CAME_LATER
             },
         }
+        tuned.depends = depends
+        tuned.check_training()
         for path in (folder / "epochs").glob("epoch-*.safetensors"):
             tuned.check(path)  # before another epoch is trained
         if len(tuned.epochs) < settings.epochs or not (folder / "epochs").exists():

@@ -62,5 +62,6 @@ TASK = Task(
   journal = {Transactions of the ACL}, volume = {8}, pages = {377--392}, year = {2020}
 }""",
         licence="CC BY 4.0",
+        address="https://github.com/alexwarstadt/blimp",
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from crosslens.probes.tasks.items import Spans
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.probes.tasks.treebanks import (
+    ADDRESS,
     CITATION,
     FILES,
     LICENCE,
@@ -91,5 +92,6 @@ TASK = Task(
 }}
 {CITATION}""",
         licence=LICENCE,
+        address=ADDRESS,
     ),
 )

@@ -24,5 +24,6 @@ TASK = Task(
         chance="the most frequent label's share",
         citation="",
         licence="yours",
+        address="",
     ),
 )

@@ -3,6 +3,7 @@ treebank has."""
 
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.probes.tasks.treebanks import (
+    ADDRESS,
     CITATION,
     FILES,
     LICENCE,
@@ -32,5 +33,6 @@ TASK = Task(
         chance="the most frequent value of training",
         citation=CITATION,
         licence=LICENCE,
+        address=ADDRESS,
     ),
 )

@@ -8,23 +8,23 @@ from crosslens.languages import SEVERAL
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
+from crosslens.probes.tasks.sib200 import FILES, read_languages
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.readers.labelled_text import read_table, read_wili
+from crosslens.readers.labelled_text import read_wili
 
 __all__ = ["PAPER", "TASK"]
 
-_TABLE = "sib200/sib200.tsv"
-
 
 def _read(data: DataFolder, language: str) -> Texts:
-    if (table := data.path(_TABLE)) is not None:
-        data.note([table])
-        return Texts(read_table(table, "language", group="index_id"), SEVERAL, surface=True)
+    if (texts := read_languages(data)) is not None:
+        return Texts(texts, SEVERAL, surface=True)
     wili: Path | None = next(
         (path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None
     )
     if wili is None:
-        raise Absent("no sib200/sib200.tsv (nor .gz) and no wili*/x_train.txt in the data folder")
+        raise Absent(
+            "no sib200/sib200.tsv (nor .gz), no sib200/*/train.tsv and no wili*/x_train.txt in the data folder"
+        )
     data.note([wili / f"{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")])
     return Texts(read_wili(wili), SEVERAL, surface=True)
 
@@ -53,7 +53,7 @@ TASK = Task(
             "A linear classifier is trained on the vectors of one layer to say which language a "
             "sentence is in."
         ),
-        data="sib200/sib200.tsv, or wili*/{x,y}_{train,test}.txt",
+        data=f"{FILES}, or wili*/{{x,y}}_{{train,test}}.txt",
         languages="all of the data at once: they are the labels",
         chance=(
             "one in the number of languages; the characters alone reach far more, and are "
@@ -70,6 +70,7 @@ TASK = Task(
   title = {The {WiLI} benchmark dataset for written language identification}, howpublished = {arXiv:1801.07779}, year = {2018}
 }""",
         licence="SIB-200: CC BY-SA 4.0; WiLI-2018: ODbL 1.0",
+        address="SIB-200: https://github.com/dadelani/sib-200; WiLI-2018: https://zenodo.org/records/841984",
     ),
 )
 

@@ -48,5 +48,6 @@ TASK = Task(
   author = {Goldberg, Yoav}, title = {Assessing {BERT}'s Syntactic Abilities}, howpublished = {arXiv:1901.05287}, year = {2019}
 }""",
         licence="MIT",
+        address="https://github.com/BeckyMarvin/LM_syneval",
     ),
 )

@@ -38,5 +38,6 @@ TASK = Task(
   title = {A Corpus for Multilingual Document Classification in Eight Languages}, booktitle = {Proceedings of LREC}, year = {2018}
 }""",
         licence="that of Reuters' corpora RCV1 and RCV2",
+        address="https://github.com/facebookresearch/MLDoc, with the corpora of https://trec.nist.gov/data/reuters/reuters.html",
     ),
 )

@@ -47,5 +47,6 @@ TASK = Task(
   title = {{MLQA}: Evaluating Cross-lingual Extractive Question Answering}, booktitle = {Proceedings of ACL}, year = {2020}
 }""",
         licence="CC BY-SA 3.0",
+        address="https://github.com/facebookresearch/MLQA",
     ),
 )

@@ -107,5 +107,6 @@ TASK = Task(
   howpublished = {arXiv:2504.02768}, year = {2025}
 }""",
         licence="CC BY 4.0",
+        address="https://huggingface.co/datasets/jumelet/multiblimp",
     ),
 )

@@ -64,5 +64,6 @@ TASK = Task(
   booktitle = {Proceedings of NAACL}, year = {2024}
 }""",
         licence="each data set's own (Universal NER: CC BY-SA 4.0)",
+        address="Universal NER: https://www.universalner.org",
     ),
 )

@@ -2,6 +2,7 @@
 
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.probes.tasks.treebanks import (
+    ADDRESS,
     CITATION,
     FILES,
     LICENCE,
@@ -31,5 +32,6 @@ TASK = Task(
         chance="the neighbour on that side which is more often the head in training",
         citation=CITATION,
         licence=LICENCE,
+        address=ADDRESS,
     ),
 )

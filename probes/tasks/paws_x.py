@@ -27,7 +27,10 @@ def _read(data: DataFolder, language: str) -> TextPairs:
     name, paths = name_splits(find_files(data, _PATTERNS, _SPLITS), language, _PATTERNS)
     data.note(paths.values())
     return TextPairs(
-        {split: read_sentence_pairs(path, labels=("0", "1")) for split, path in paths.items()},
+        {  # some of the translations that are trained on failed, and are blank
+            split: read_sentence_pairs(path, labels=("0", "1"), skip_blank=True)
+            for split, path in paths.items()
+        },
         code_of(name),
     )
 
@@ -54,5 +57,6 @@ TASK = Task(
   booktitle = {Proceedings of EMNLP-IJCNLP}, year = {2019}
 }""",
         licence="free to use, with attribution to Google LLC",
+        address="https://github.com/google-research-datasets/paws",
     ),
 )

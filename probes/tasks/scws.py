@@ -36,5 +36,6 @@ TASK = Task(
   booktitle = {Proceedings of ACL}, year = {2012}
 }""",
         licence="none is stated with the data",
+        address="http://www-nlp.stanford.edu/~ehhuang/SCWS.zip",
     ),
 )

@@ -60,5 +60,6 @@ TASK = Task(
   title = {{SQuAD}: 100,000+ Questions for Machine Comprehension of Text}, booktitle = {Proceedings of EMNLP}, year = {2016}
 }""",
         licence="CC BY-SA 4.0",
+        address="https://rajpurkar.github.io/SQuAD-explorer",
     ),
 )

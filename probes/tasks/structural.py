@@ -1,8 +1,14 @@
 """Structural probes: distances between words, and depths of words, in the syntax tree."""
 
 from crosslens.probes.tasks.task import Card, Task
+from crosslens.probes.tasks.treebanks import (
+    ADDRESS,
+    FILES,
+    LICENCE,
+    read_treebank,
+    treebank_languages,
+)
 from crosslens.probes.tasks.treebanks import CITATION as TREEBANKS
-from crosslens.probes.tasks.treebanks import FILES, LICENCE, read_treebank, treebank_languages
 
 __all__ = ["DEPTH", "DISTANCE"]
 
@@ -22,6 +28,7 @@ def _task(shape: str, title: str, says: str, *metrics: str) -> Task:
         chance="that of word order alone, which is measured beside it",
         citation=_CITATION,
         licence=LICENCE,
+        address=ADDRESS,
     )
     return Task(
         name=f"structural_{shape}",

@@ -33,8 +33,9 @@ class Card:
     ----------
     title: its name for people. says: what is measured, in a sentence or two.
     data: its files, below the folder of data sets. languages: in which it is to be had.
-    chance: what is reached without knowing anything. citation: BibTeX, "" where the data are the
-        user's own. licence: of the data.
+    chance: what is reached without knowing anything. licence: of the data.
+    citation: BibTeX, and address: the web page where the data are to be had; "" where they are the
+        user's own.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Card:
     chance: str
     citation: str
     licence: str
+    address: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

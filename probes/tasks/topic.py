@@ -3,13 +3,13 @@
 from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
+from crosslens.probes.tasks.sib200 import FILES, names_there, read_topics
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.readers.hub import HubSet
-from crosslens.readers.labelled_text import LabelledText, read_table
+from crosslens.readers.labelled_text import LabelledText
 
 __all__ = ["TASK"]
 
-_FILE = "sib200/sib200.tsv"
 _HUB = HubSet(name="Davlan/sib200", columns=("index_id", "category", "text"))
 _SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # as the hub calls them
 
@@ -18,26 +18,20 @@ def _names(data: DataFolder) -> list[str]:
     """Languages as the table, or the hub, writes them: eng_Latn."""
     if data.hub is not None:
         return sorted(data.configurations(_HUB))
-    path = data.path(_FILE)
-    return (
-        []
-        if path is None
-        else data.once((_FILE, "languages"), lambda: sorted({*read_table(path, "language").labels}))
-    )
+    return names_there(data)
 
 
 def _read(data: DataFolder, language: str) -> Texts:
-    named = [name for name in _names(data) if name == language or same_language(name, language)]
-    if data.hub is None:
-        (path,) = data.find(_FILE)
+    there = _names(data)
+    if not there and data.hub is None:
+        raise Absent("no sib200/*/train.tsv and no sib200/sib200.tsv (nor .gz) in the data folder")
+    named = [name for name in there if name == language or same_language(name, language)]
     if not named:
-        raise Absent(f"no sentences of {language} in {_FILE if data.hub is None else _HUB.name}")
+        raise Absent(f"no sentences of {language} in {'sib200' if data.hub is None else _HUB.name}")
     name = language if language in named else named[0]
     if data.hub is not None:
         return Texts(_of_hub(data, name), code_of(name))
-    return Texts(
-        read_table(path, "topic", group="index_id", only={"language": name}), code_of(name)
-    )
+    return Texts(read_topics(data, name), code_of(name))
 
 
 def _of_hub(data: DataFolder, name: str) -> LabelledText:
@@ -66,7 +60,7 @@ TASK = Task(
             "A linear classifier is trained on the vectors of one layer to say what a sentence is "
             "about."
         ),
-        data=f"{_FILE}, or {_HUB.name} on the hub",
+        data=f"{FILES}, or {_HUB.name} on the hub",
         languages="those of the table, up to 205",
         chance="the most frequent topic of training, about 0.25",
         citation="""@inproceedings{adelani2024sib,
@@ -76,5 +70,6 @@ TASK = Task(
   booktitle = {Proceedings of EACL}, year = {2024}
 }""",
         licence="CC BY-SA 4.0",
+        address="https://github.com/dadelani/sib-200",
     ),
 )

@@ -15,6 +15,7 @@ from crosslens.readers.hub_treebank import COLUMNS, conllu_lines
 from crosslens.readers.words import parse_conllu, read_conllu
 
 __all__ = [
+    "ADDRESS",
     "CITATION",
     "FILES",
     "LICENCE",
@@ -27,6 +28,7 @@ __all__ = [
 SPLITS = ("train", "dev", "test")
 _HUB = HubSet(name="commul/universal_dependencies", columns=COLUMNS)
 FILES = f"ud/{{language}}_{{treebank}}-ud-{{train,dev,test}}.conllu, or {_HUB.name} on the hub"
+ADDRESS = "https://universaldependencies.org"
 LICENCE = "each treebank's own (en_ewt: CC BY-SA 4.0)"
 CITATION = """@article{demarneffe2021ud,
   author = {de Marneffe, Marie-Catherine and Manning, Christopher D. and Nivre, Joakim and Zeman, Daniel},

@@ -69,5 +69,6 @@ TASK = Task(
   booktitle = {Proceedings of NAACL-HLT}, year = {2019}
 }""",
         licence="CC BY-NC 4.0",
+        address="https://pilehvar.github.io/wic",
     ),
 )

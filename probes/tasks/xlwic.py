@@ -73,5 +73,6 @@ TASK = Task(
   title = {{XL-WiC}: A Multilingual Benchmark for Evaluating Semantic Contextualization}, booktitle = {Proceedings of EMNLP}, year = {2020}
 }""",
         licence="CC BY-NC 4.0",
+        address="https://pilehvar.github.io/xlwic",
     ),
 )

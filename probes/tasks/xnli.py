@@ -86,5 +86,6 @@ TASK = Task(
   title = {{XNLI}: Evaluating Cross-lingual Sentence Representations}, booktitle = {Proceedings of EMNLP}, year = {2018}
 }""",
         licence="CC BY-NC 4.0",
+        address="https://github.com/facebookresearch/XNLI",
     ),
 )

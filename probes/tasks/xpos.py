@@ -2,6 +2,7 @@
 
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.probes.tasks.treebanks import (
+    ADDRESS,
     CITATION,
     FILES,
     LICENCE,
@@ -28,5 +29,6 @@ TASK = Task(
         chance="the most frequent tag of training",
         citation=CITATION,
         licence=LICENCE,
+        address=ADDRESS,
     ),
 )

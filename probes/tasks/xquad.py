@@ -45,5 +45,6 @@ TASK = Task(
   title = {On the Cross-lingual Transferability of Monolingual Representations}, booktitle = {Proceedings of ACL}, year = {2020}
 }""",
         licence="CC BY-SA 4.0",
+        address="https://github.com/google-deepmind/xquad",
     ),
 )

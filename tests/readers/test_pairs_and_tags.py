@@ -63,6 +63,40 @@ def test_names_that_begin_with_i_are_those_of_conll_2003(tmp_path):
     assert corpus.annotations["ner"] == [["B-PER", "B-PER", "I-PER", "B-LOC", "O"], ["B-PER"]]
 
 
+def test_a_number_at_its_own_place_is_a_word_where_others_have_no_number(tmp_path):
+    text = (
+        "-DOCSTART- -X- O O\n\nLONDON NNP I-NP I-LOC\n2 CD I-NP O\nLeeds NNP I-NP I-ORG\n1 CD I-NP O\n"
+        "\n1 CD I-NP O\n"
+    )
+    corpus = read_tagged_words(put(tmp_path, "eng.testa", text), "eng")
+    assert corpus.sentences == ["LONDON 2 Leeds 1", "1"]
+    assert corpus.annotations["ner"] == [["B-LOC", "O", "B-ORG", "O"], ["O"]]
+    text = "In Prep O\n2 Num O\nBelgië N B-LOC\n"  # CoNLL-2002
+    corpus = read_tagged_words(put(tmp_path, "ned.testa", text), "nld")
+    assert corpus.sentences == ["In 2 België"]
+
+
+def test_a_word_without_its_number_is_named(tmp_path):
+    text = UNER.replace("4\tAda", "5\tAda")
+    with pytest.raises(InputError, match=r"en.iob2:7: expected 4, a word and its tag"):
+        read_tagged_words(put(tmp_path, "en.iob2", text), "eng")
+
+
+def test_one_name_in_a_hundred_may_begin_with_i(tmp_path, capsys):
+    text = "Ada B-PER\n\n" * 99 + "wrote O\nLove I-PER\nBea I-PER\n"
+    corpus = read_tagged_words(put(tmp_path, "x", text), "eng")
+    assert corpus.annotations["ner"][-1] == ["O", "B-PER", "I-PER"]
+    assert "1 of 100 names begin with I- (line 200: I-PER); read as B-" in capsys.readouterr().err
+    with pytest.raises(InputError, match="x:198: expected B-PER at the beginning"):
+        read_tagged_words(put(tmp_path, "x", text.replace("Ada B-PER\n\n", "", 1)), "eng")
+
+
+def test_words_are_read_without_the_language_that_most_have(tmp_path):
+    text = "simple:Ada\tB-PER\nsimple:wrote\tO\nunprefixed\tO\n\nsimple:Paris\tB-LOC\n"
+    corpus = read_tagged_words(put(tmp_path, "x", text), "eng")
+    assert corpus.sentences == ["Ada wrote unprefixed", "Paris"]
+
+
 def test_a_word_with_a_colon_is_no_prefix_where_others_have_none(tmp_path):
     corpus = read_tagged_words(put(tmp_path, "x", "at:3 O\nAda B-PER\n"), "eng")
     assert corpus.sentences == ["at:3 Ada"]
@@ -129,6 +163,18 @@ def test_a_file_of_all_languages_is_read_by_one(tmp_path):
 def test_what_is_no_labelled_pair_is_named(tmp_path, text, match):
     with pytest.raises(InputError, match=match):
         read_sentence_pairs(put(tmp_path, "x.tsv", text))
+
+
+def test_pairs_without_a_sentence_are_left_out_where_that_is_asked_for(tmp_path, capsys):
+    text = "id\tsentence1\tsentence2\tlabel\n1\tA\tB\t0\n2\t\t\t0\n3\tC\t \t1\n4\tD\tE\t1\n"
+    path = put(tmp_path, "x-final/de/translated_train.tsv", text)
+    with pytest.raises(InputError, match=":3: expected a first"):
+        read_sentence_pairs(path)
+    pairs = read_sentence_pairs(path, skip_blank=True)
+    assert (pairs.firsts, pairs.labels, pairs.blank) == (["A", "D"], ["0", "1"], 2)
+    assert "left out: 2 (the first on line 3)" in capsys.readouterr().err
+    items = find_task("paws_x").read(DataFolder(tmp_path), "deu")
+    assert sizes(items) == {"train": 2}
 
 
 def sizes(items):

@@ -287,7 +287,8 @@ def _own_task(name: str, kind: str) -> Declared:
     def read(data: DataFolder, language: str) -> Items:
         raise Absent("the files of one's own tasks are given")
 
-    card = Card(title=name, says="", data="", languages="", chance="", citation="", licence="")
+    told = ("says", "data", "languages", "chance", "citation", "licence", "address")
+    card = Card(title=name, **dict.fromkeys(told, ""))
     return Declared(
         name=name,
         kind=kind,

@@ -18,6 +18,7 @@ from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_part
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.task import Task
+from crosslens.progress import say
 from crosslens.run.probing.splits import SHARES, some
 from crosslens.run.transfer.splits import READ, LanguageSplits, Split, called, splits_of
 
@@ -89,16 +90,20 @@ def languages_by_task(
 
 
 def _has(task: Task | None, data: DataFolder, language: str, there: Sequence[str]) -> bool:
-    """Whether a task has data in a language, one of ``there``, or in that very treebank."""
+    """Whether a task has data in a language, one of ``there``, or in that very treebank, and labels
+    of words in them."""
     if task is None or not there:
         return True
     if not any(same_language(language, one) for one in there):
         return False
-    if not treebank_of(language):
+    labelled = task.kind in ("tag", "tree")
+    if not (labelled or treebank_of(language)):
         return True
     try:
-        return task.read(data, language) is not None
-    except Absent:
+        items = task.read(data, language)
+        return not labelled or READ[task.kind](task, items) is not None
+    except Absent as absent:
+        say(f"{task.name} is not tested in {language}: {absent}")
         return False
 
 
@@ -126,7 +131,7 @@ def transfer_data(
     ----------
     name: of a task of the catalogue.
     train, test: languages, in codes of any kind, or names of treebanks; "all" tests on every
-        language that there is data in.
+        language that there is data in (of words with labels: in which one has a label).
     limit: most items of each split, sampled with the seed; None for all.
     segment: of names, the segmenter whose words are taken in its language; None for the files'.
     apart: words of a treebank have a space between any two.
@@ -139,7 +144,9 @@ def transfer_data(
         class only, or no test item left.
     """
     task = _task_of(name)
-    test = task.languages(data) if list(test) == ["all"] else test
+    if list(test) == ["all"]:
+        there = task.languages(data)
+        test = [language for language in there if _has(task, data, language, there)]
     data_of, found = data_of or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
         found[language] = splits_of(
@@ -196,6 +203,8 @@ def transfer_data(
     }
     if moved := {one.language: one.moved for one in found.values() if one.moved is not None}:
         facts["segment"] = {"segmenter": segment, "names_with_other_borders": moved}
+    if blank := {one.language: one.blank for one in found.values() if one.blank}:
+        facts["blank_pairs_left_out"] = blank
     if shared:
         facts["left_out_of_test" if sampled else "also_in_training"] = shared
     return TaskData(

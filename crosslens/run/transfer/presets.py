@@ -191,6 +191,9 @@ _READING = ("max_length", "stride", "windows", "roots")
 PRESETS = tuple(_TABLE)
 """Names of all presets."""
 
+WORDS_APART = ("wu_dredze", "wu_dredze_code")
+"""Presets that read each word of a treebank by itself, as Wu & Dredze's program does."""
+
 SPANS_BY = {
     "wu_dredze": "wu_dredze",
     "wu_dredze_code": "wu_dredze",

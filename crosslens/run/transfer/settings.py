@@ -49,7 +49,9 @@ class Transfer:
     data_of: language -> the one in the data folder whose items are taken for it, where that has another
         code: of a copy that was trained on as a text of its own, in another word order.
     words_apart: words with tags have a space between any two, as parsers read them and as
-        ``crosslens derive`` writes them; otherwise as the sentence has them.
+        ``crosslens derive`` writes them; otherwise as the sentence has them, where two words of one
+        token (French du = de + le) have one vector, and so one prediction. The presets in
+        :data:`crosslens.run.transfer.presets.WORDS_APART` have them apart.
     unseen: what an encoder of the original alone reads in the place of a transliterated language's
         subwords: "unknown", its unknown token, or "random", new rows with random weights.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;

@@ -115,13 +115,15 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LanguageSplits:
-    """What a language has: "train", "dev", "test"; "" for items that belong to no split; and how many
-    names have other borders among a segmenter's words."""
+    """What a language has: "train", "dev", "test"; "" for items that belong to no split; how many
+    names have other borders among a segmenter's words; and how many pairs were left out, since one
+    of their sentences is blank."""
 
     language: str
     splits: Mapping[str, Split]
     how: str = PUBLISHED
     moved: int | None = None
+    blank: int = 0
 
 
 def splits_of(
@@ -141,7 +143,7 @@ def splits_of(
 
     Raises
     ------
-    InputError: there are none.
+    InputError: there are none, or none of their words has a label.
     """
     there = task.languages(data)
     if there and not any(same_language(language, one) for one in there):
@@ -159,7 +161,11 @@ def splits_of(
             corpora = {part: corpus for part, (corpus, _) in made.items()}
             found = _read_words(task, dataclasses.replace(items, splits=corpora))
             return dataclasses.replace(found, moved=sum(n for _, n in made.values()))
-    return READ[task.kind](task, items)
+    try:
+        return READ[task.kind](task, items)
+    except Absent as absent:
+        remedy = "leave the language out, or take another treebank"
+        refuse(f"task {task.name}", f"words of {language} with a label", str(absent), remedy)
 
 
 def called(found: LanguageSplits, language: str) -> LanguageSplits:
@@ -216,7 +222,10 @@ def _of_words(corpus: Corpus, language: str, label: str) -> Split:
         for column, rows in (corpus.annotations or {}).items()
     }
     flat = np.full(sum(lengths), "", object)
-    found = word_labels(columns, label)
+    try:
+        found = word_labels(columns, label)
+    except InputError:
+        raise Absent(f"none in {corpus.name}") from None
     flat[found.rows] = found.labels
     labels = [row.tolist() for row in np.split(flat, np.cumsum(lengths)[:-1])]
     sentences = list(corpus.sentences)
@@ -262,7 +271,8 @@ def _read_pairs(task: Task, items: Items) -> LanguageSplits:
         firsts, seconds = list(pairs.firsts), list(pairs.seconds)
         told = items.language, firsts, list(pairs.labels), names, seconds
         splits[part] = Split(*told, places=pairs.places)
-    return LanguageSplits(items.language, splits)
+    blank = sum(pairs.blank for pairs in items.splits.values())
+    return LanguageSplits(items.language, splits, blank=blank)
 
 
 def _read_questions(task: Task, items: Items) -> LanguageSplits:

@@ -47,7 +47,7 @@ from crosslens.run.transfer.fits import (
 )
 from crosslens.run.transfer.means import means
 from crosslens.run.transfer.predictors import predicted
-from crosslens.run.transfer.presets import Preset, find_preset, with_features
+from crosslens.run.transfer.presets import WORDS_APART, Preset, find_preset, with_features
 from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall, unread_told
@@ -239,7 +239,8 @@ def _read(
 def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
     sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
     data_of = {**originals({one.path: one.readings for one in systems}), **transfer.data_of}
-    return {**sampled, "apart": transfer.words_apart, "data_of": data_of}
+    apart = transfer.words_apart or transfer.preset in WORDS_APART
+    return {**sampled, "apart": apart, "data_of": data_of}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:

@@ -424,6 +424,21 @@ def test_a_folder_of_another_training_is_refused(encoders, tmp_path, monkeypatch
         fine_tune(encoders["bert"], Classify(2), train, other, tmp_path, measures)
 
 
+def test_a_finished_training_is_returned_for_what_it_was_trained_on_alone(encoders, tmp_path):
+    train, measures = texts_of(ENGLISH[:16]), {"dev": right(texts_of(ENGLISH[16:20]))}
+    settings = FineTuning(epochs=2, batch_size=8)
+    first = fine_tune(encoders["bert"], Classify(2), [train], settings, tmp_path, measures)
+    again = fine_tune(encoders["bert"], Classify(2), [train], settings, tmp_path, measures)
+    assert again.epochs == first.epochs
+    others = dataclasses.replace(train, labels=1 - train.labels)
+    with pytest.raises(StoreError, match="epochs.json: expected the same settings"):
+        fine_tune(encoders["bert"], Classify(2), [others], settings, tmp_path, measures)
+    for changed in ({"epochs": 1}, {"seed": 1}, {"batch_size": 4}):
+        other = dataclasses.replace(settings, **changed)
+        with pytest.raises(StoreError, match=next(iter(changed))):
+            fine_tune(encoders["bert"], Classify(2), [train], other, tmp_path, measures)
+
+
 def test_the_encoder_itself_is_not_changed(encoders, finished):
     tuned, _ = finished
     theirs = dict(tuned.model.whole_module().named_parameters())

@@ -75,7 +75,10 @@ def test_a_task_declares_all_that_is_asked_of_it(task, data):
     assert all(
         isinstance(value, str) and value.strip() == value != ""
         for name, value in dataclasses.asdict(task.card).items()
-        if name != "citation" or task.card.licence != "yours"
+        if name not in ("citation", "address") or task.card.licence != "yours"
+    )
+    assert ("https://" in task.card.address or "http://" in task.card.address) == (
+        task.card.licence != "yours"
     )
     cited = re.search(r"^@\w+\{\w+,", task.card.citation)
     assert task.card.says.count(". ") <= 3 and bool(cited) == (task.card.licence != "yours")

@@ -1,0 +1,88 @@
+"""SIB-200's own files, and the table of all languages: the same sentences."""
+
+import re
+
+import pytest
+
+from crosslens.errors import InputError
+from crosslens.probes.tasks.catalogue import find_task
+from crosslens.probes.tasks.data_folder import Absent, DataFolder
+from crosslens.readers.labelled_text import read_table
+
+ENG = {
+    "train": [("1", "travel", "Take the train."), ("2", "health", '"Eat," she said, "less."')],
+    "dev": [("3", "travel", "Boats are slow.")],
+    "test": [("4", "health", 'A "cold" passes.')],
+}
+FRA = {
+    "train": [("1", "travel", "Prends le train."), ("2", "health", "« Mange », dit-elle.")],
+    "dev": [("3", "travel", "Un bateau est lent.")],
+    "test": [("4", "health", "Un rhume passe.")],
+}
+
+
+def quoted(text):
+    return '"' + text.replace('"', '""') + '"' if '"' in text else text
+
+
+def write(folder, languages):
+    for language, splits in languages.items():
+        (folder / "sib200" / language).mkdir(parents=True)
+        for split, items in splits.items():
+            lines = [f"{key}\t{topic}\t{quoted(text)}" for key, topic, text in items]
+            path = folder / "sib200" / language / f"{split}.tsv"
+            path.write_text("\n".join(["index_id\tcategory\ttext", *lines, ""]))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path, {"eng_Latn": ENG, "fra_Latn": FRA})
+
+
+def test_topics_are_those_of_the_files_of_a_language(folder):
+    task, data = find_task("topic"), DataFolder(folder)
+    assert task.languages(data) == ["eng", "fra"]
+    read = task.read(data, "eng").texts
+    items = [item for split in ENG.values() for item in split]
+    assert list(read.texts) == [text for _, _, text in items]
+    assert list(read.labels) == [topic for _, topic, _ in items]
+    assert list(read.groups) == [key for key, _, _ in items]
+    assert list(read.parts) == ["train", "train", "dev", "test"]
+    assert set(data.files) == {f"sib200/eng_Latn/{split}.tsv" for split in ENG}
+    assert read.places[1].endswith("eng_Latn/train.tsv:3")
+
+
+def test_languages_are_told_apart_in_all_of_them(folder):
+    read = find_task("language_id").read(DataFolder(folder), "mul").texts
+    assert read.counts() == {"eng_Latn": 4, "fra_Latn": 4}
+    assert list(read.parts) == ["train", "train", "dev", "test"] * 2
+    assert list(read.groups) == ["1", "2", "3", "4"] * 2
+    assert read.texts[1] == '"Eat," she said, "less."'
+
+
+def test_a_table_is_taken_where_there_is_one(folder):
+    lines = ["split\tlanguage\tindex_id\ttopic\ttext"]
+    lines += [f"{split}\tdeu_Latn\t9\ttravel\tEin Satz." for split in ENG]
+    (folder / "sib200" / "sib200.tsv").write_text("\n".join(lines))
+    data = DataFolder(folder)
+    assert find_task("topic").languages(data) == ["deu"]
+    assert find_task("language_id").read(data, "mul").texts.counts() == {"deu_Latn": 3}
+
+
+def test_what_is_missing_is_said(folder, tmp_path):
+    with pytest.raises(Absent, match="no sentences of deu in sib200"):
+        find_task("topic").read(DataFolder(folder), "deu")
+    (folder / "sib200" / "fra_Latn" / "dev.tsv").unlink()
+    with pytest.raises(Absent, match=re.escape("no sib200/fra_Latn/dev.tsv (nor .gz)")):
+        find_task("topic").read(DataFolder(folder), "fra")
+    with pytest.raises(Absent, match="no sib200/.*/train.tsv and no sib200/sib200.tsv"):
+        find_task("topic").read(DataFolder(tmp_path / "none"), "fra")
+
+
+def test_a_quotation_mark_that_is_not_closed_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text('category\ttext\nhealth\t"Eat\n')
+    with pytest.raises(InputError, match=r"table\.tsv:2: expected cells as CSV quotes them"):
+        read_table(path, "category", part=None, quoted=True)
+    assert read_table(path, "category", part=None).texts == ['"Eat']
