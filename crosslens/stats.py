@@ -301,6 +301,10 @@ def spearman_interval(
     normal, skewed, heavy-tailed and tied numbers (with two different numbers on one side 92 % at n
     = 30). Where all pairs stand in one order (r of 1 or -1) there is no error to be seen: the
     interval is then that of the smallest departure, two neighbours exchanged, and reaches to r.
+    With fewer than 12 pairs it is far too wide near 1 and -1: at n = 8 eight pairs in one order have
+    [-.14, 1], and where the true correlation is .9 the interval holds 0 in 60 % of the samples (8 %
+    at n = 12). Bonett & Wright's formula is narrower there, but covers ranks with many ties in as
+    little as 80 %.
 
     Parameters
     ----------

@@ -171,11 +171,16 @@ def derive(arguments: argparse.Namespace) -> None:
     if not any(given.values()):
         expected = ", ".join(f"--{kind}" for kind in _KINDS)
         refuse("arguments", f"a file to derive ({expected})", "none", "add --text LANGUAGE=FILE")
-    for option, kind, default in (("tags", "iob2", "consistent"), ("unit", "text", "sentence")):
-        if getattr(arguments, option) != default and not given[kind]:
-            expected = f"--{kind}, which it is about"
+    for option, kinds, default in (
+        ("tags", ("iob2",), "consistent"),
+        ("unit", ("text", "labels", "pairs", "questions"), "sentence"),
+    ):
+        if getattr(arguments, option) != default and not any(given[kind] for kind in kinds):
+            expected = f"{' or '.join(f'--{kind}' for kind in kinds)}, which it is about"
             refuse("arguments", expected, f"--{option} without it", "leave it out")
-    if arguments.epoch and "permutation:epoch" not in (arguments.by or "").split("+"):
+    if arguments.epoch and "permutation:epoch" not in [
+        part.strip() for part in (arguments.by or "").split("+")
+    ]:
         expected = "--by permutation:epoch, which it is about"
         refuse("arguments", expected, "--epoch without it", "leave it out")
     files: dict[str, Any] = {

@@ -80,7 +80,7 @@ def train(arguments: argparse.Namespace) -> None:
             refuse("seeds", expected, recipe, "train with seed=0, seed=1, …")
         if arguments.seeds is not None and arguments.seeds < 1:
             refuse("--seeds", "1 or more", str(arguments.seeds), "3 is usual")
-        _print_estimates(recipe, settings)
+        _print_estimates(recipe, settings, arguments.seeds)
         return
     run = cl.train(
         recipe,
@@ -150,17 +150,25 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
     print(*told, sep="\n")
 
 
-def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
+def _print_estimates(recipe: str, settings: dict[str, Any], seeds: int | None) -> None:
     from crosslens.front.calls import training_recipes
     from crosslens.front.named_trainings import clwe_asked, fine_tuned_of
     from crosslens.models.training.estimate import estimate
     from crosslens.models.training.settings import describe
+    from crosslens.recipes import study_settings
 
     recipes, last = training_recipes(recipe, settings), fine_tuned_of(recipe, settings)
     for name, one in recipes.items():
         found = estimate(one)
         head = [f"# {name}"] if len(recipes) > 1 else []
         print(*head, describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
+    if (named := study_settings(recipe)) is not None:
+        from crosslens.recipes.controlled import controlled_study
+        from crosslens.run.trainings.controlled import expected_cost
+
+        name, before, there = named
+        study = controlled_study(name, {**before, **settings})
+        print("", "# in all", expected_cost(study, seeds or there or 3), sep="\n")
     if (asked := clwe_asked(recipe, settings)) is not None:
         from crosslens.recipes.clwe import clwe
 

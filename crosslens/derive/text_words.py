@@ -76,7 +76,8 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
     A sentence ends with ``.``, ``!``, ``?`` or their like in other scripts, and the quotes and
     brackets that are closed behind it, where the next word begins as a sentence does (no small
     letter, no comma), unless the full stop is that of an initial ("J."), of a word with another one
-    in it ("e.g.") or of one of a few English abbreviations ("Mr."). Others are not known.
+    in it ("e.g.") or of one of a few English abbreviations ("Mr."). Others are not known. Every
+    second straight double quote of a line closes what the one before it opened.
 
     >>> words = "Mr . Fox ate . “ Good ! ” he said .".split()
     >>> [" ".join(words[start:end]) for start, end in sentence_bounds(words)]
@@ -90,7 +91,7 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
             continue
         if _abbreviated(words, place - 1):
             continue
-        while place < n and words[place] in _CLOSING:
+        while place < n and _closes_behind(words, place):
             place += 1
         if place < n and _begins(words[place]):
             bounds.append((start, place))
@@ -103,6 +104,12 @@ def _closes(word: str) -> bool:
     return word.rstrip("".join(_CLOSING))[-1:] in {*_ENDS}
 
 
+def _closes_behind(words: Sequence[str], place: int) -> bool:
+    """Whether a quote or bracket is closed; a straight quote is where one is open in the line."""
+    word = words[place]
+    return word in _CLOSING and (word != '"' or words[:place].count(word) % 2 == 1)
+
+
 def _begins(word: str) -> bool:
     """Whether a sentence may begin with a word."""
     kind = unicodedata.category(word[0])
@@ -112,7 +119,7 @@ def _begins(word: str) -> bool:
 def _abbreviated(words: Sequence[str], place: int) -> bool:
     """Whether a full stop belongs to an initial or a title, in this word or as this word."""
     word = words[place]
-    if word[-1:] != ".":
+    if word[-1:] != "." or word.endswith(".."):
         return False
     before = word[:-1] or (words[place - 1] if place else "")
     return before in _SHORT or "." in before or len(before) == 1 and before.isupper()

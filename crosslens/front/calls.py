@@ -323,7 +323,8 @@ def train(
         :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
         recipe's name without it.
-    resume: resume a run that was stopped, to the same weights bit for bit.
+    resume: resume a run that was stopped, to the same weights bit for bit; without ``out`` that of
+        the folder that ``recipe`` names.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
     parallel: "ddp" or "fsdp", how the processes of torchrun share a model.
     settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
@@ -357,6 +358,8 @@ def train(
     from crosslens.front import named_trainings
     from crosslens.models.training.masked_lm import train as run_training
 
+    if resume and out is None and isinstance(recipe, str | Path):
+        out = recipe if (Path(recipe) / "config.json").is_file() else None
     if (named := _study_of(recipe, settings)) is not None:
         return _train_study(*named, out, seeds, resume=resume, device=device, parallel=parallel)
     if seeds is not None:

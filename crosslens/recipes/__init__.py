@@ -192,7 +192,7 @@ def conditions_of(name: str) -> list[str]:
     (['permutation'], [])
     """
     match = _CONDITIONS.fullmatch(name)
-    if match is None or match[1] not in NAMES or os.path.exists(name):  # maybe too long for a file
+    if match is None or match[1] not in NAMES:
         return []
     return [
         "+".join("transliteration" if part == "translit" else part for part in one.split("+"))
@@ -213,14 +213,21 @@ def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:
     """Name, settings and seeds of a controlled study: nothing but its name where it is named, or its
     conditions are (:func:`conditions_of`), an
     earlier run's where that is; None for other recipes."""
-    if name in STUDIES or conditions_of(name):
+    conditions = conditions_of(name)
+    if name in STUDIES:
         return name, {}, None
-    asked = _earlier(Path(name))
+    if conditions and os.path.isfile(name):
+        return None
+    try:
+        asked = _earlier(Path(name))
+    except InputError:  # the folder of something else, which may well have this name
+        if not conditions:
+            raise
+        asked = None
     recipe = None if asked is None else asked.get("recipe")
-    if asked is None or not isinstance(recipe, str):
-        return None
-    if recipe not in STUDIES and not conditions_of(recipe):
-        return None
+    if not isinstance(recipe, str) or (recipe not in STUDIES and not conditions_of(recipe)):
+        return (name, {}, None) if conditions else None
+    assert asked is not None
     remedy = "name another run"
     settings = check_shape(asked.get("settings", {}), name, dict[str, Any], remedy, InputError)
     seeds = check_shape(asked.get("seeds", 3), name, int, remedy, InputError)

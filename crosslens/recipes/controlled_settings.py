@@ -1,5 +1,6 @@
 """What a user may tell a controlled study beside the settings of its recipe."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,10 @@ def check_read(name: str, settings: Mapping[str, Any]) -> None:
     if settings.get("seeds") is not None:
         remedy = f"give --seeds {settings['seeds']}"
         refuse("seeds", "none among the settings", repr(settings["seeds"]), remedy)
+    for key in _FILES:
+        if not isinstance(settings.get(key), str | os.PathLike | None):
+            remedy = "put the name in quotes within quotes, or call the file otherwise"
+            refuse(key, "the name of a file", repr(settings[key]), remedy)
     for key, studies in _READ.items():
         if settings.get(key) is not None and name not in studies:
             remedy = f"choose {' or '.join(studies)}, or leave it out"

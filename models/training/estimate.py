@@ -78,7 +78,7 @@ class Estimate:
             ),
             f"time: about {duration(max(total / self.here, 1))} of pure products on this machine's "
             f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
-            f"expect up to twice as long), about {duration(max(self.on_gpu, 1))} on one H100 at "
+            f"expect two to three times as long), about {duration(max(self.on_gpu, 1))} on one H100 at "
             f"{100 * self.gpu_share:g} % of its bfloat16 peak",
             *(left_open if self.recipe.validation is None else []),
         ]

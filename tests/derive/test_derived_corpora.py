@@ -133,6 +133,12 @@ def test_sentences_of_a_line_are_derived_in_their_places():
         ("No end", ["No end"]),
         ("वह गया। वह आया।", ["वह गया ।", "वह आया ।"]),
         ("Well... yes. . .", ["Well ... yes . . ."]),
+        ("Wait... He left. She stayed.", ["Wait ...", "He left .", "She stayed ."]),
+        (
+            'He left. "Go!" she said. Ada. "No."',
+            ["He left .", '" Go ! " she said .', "Ada .", '" No . "'],
+        ),
+        ('He said "Go." She left. "Now."', ['He said " Go . "', "She left .", '" Now . "']),
     ],
 )
 def test_where_sentences_end(line, sentences):

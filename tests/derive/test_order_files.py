@@ -131,9 +131,12 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
         told = f"expected --order-of, which it is about, got --order-{option} without it"
         assert told in capsys.readouterr().err
     tree = ["derive", "--treebank", f"eng={english}", "--by", "inversion", "--out", out]
-    for option, value, kind in (("tags", "raw", "iob2"), ("unit", "line", "text")):
+    for option, value, kinds in (
+        ("tags", "raw", "--iob2"),
+        ("unit", "line", "--text or --labels or --pairs or --questions"),
+    ):
         assert main([*tree, f"--{option}", value]) == 2
-        told = f"expected --{kind}, which it is about, got --{option} without it"
+        told = f"expected {kinds}, which it is about, got --{option} without it"
         assert told in capsys.readouterr().err
     marked = [*tree[:-3], "full-reversal:epoch", "--out", out]
     for asked in (tree, marked):

@@ -319,3 +319,19 @@ def test_words_that_come_are_refused_in_a_treebank_of_no_verb_too(files):
     path.write_text(path.read_text().replace("Person=3", "Person=1"))
     with pytest.raises(InputError, match="--treebank .*: expected a transformation that keeps"):
         derive(files, "word-hop", treebank=path.name)
+
+
+def test_labelled_texts_are_derived_by_line_without_a_plain_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.eng.tsv").write_text("neg\tGo! No.\npos\tStay. Yes.\n")
+    line = ["derive", "--labels", "eng=x.eng.tsv", "--by", "inversion", "--out", "out"]
+    assert main([*line, "--unit", "line"]) == 0
+    (made,) = [path for path in (tmp_path / "out").glob("*.tsv")]
+    assert made.read_text().splitlines()[0] == "neg\t. No ! Go"
+
+
+def test_a_composition_with_spaces_may_name_its_epoch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eng.txt").write_text("One two three four five.\n" * 5)
+    by = ["--by", "inversion + permutation:epoch", "--epoch", "1"]
+    assert main(["derive", "--text", "eng=eng.txt", *by, "--out", "out"]) == 0

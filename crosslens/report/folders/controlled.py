@@ -12,7 +12,7 @@ import numpy as np
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape, read_json
-from crosslens.languages import NAMES
+from crosslens.languages import NAMES, same_language
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.report.parts.wording import language
@@ -359,5 +359,6 @@ def printed(study: StudyFolder, name: str) -> str:
 def _own_language(study: StudyFolder) -> str:
     """The second language of a pair, where Conneau et al. print numbers of it; else ""."""
     printed_of = {one.language for one in published(paper=study.told["paper"], task="xnli")}
-    own = printed_of & {str(code) for s in study.scores for code in (s.source, s.target)}
+    codes = {str(code) for s in study.scores for code in (s.source, s.target)}
+    own = {one for one in printed_of for code in codes if same_language(one, code)}
     return own.pop() if len(own) == 1 else ""

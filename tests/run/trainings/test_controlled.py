@@ -653,7 +653,11 @@ def test_what_extra_anchors_bring_is_held_against_what_sharing_brings(tmp_path):
 
 @pytest.mark.parametrize(
     ("other", "number", "head"),
-    [("fra", "0.4", "XNLI, French, less Default"), ("deu", "1.8", "XNLI, mean of 3, less Default")],
+    [
+        ("fra", "0.4", "XNLI, French, less Default"),
+        ("fr", "0.4", "XNLI, French, less Default"),
+        ("deu", "1.8", "XNLI, mean of 3, less Default"),
+    ],
 )
 def test_a_pair_stands_beside_the_papers_numbers_of_that_very_language(
     tmp_path, other, number, head
@@ -1205,6 +1209,7 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
             "syntax: expected the words of each line of data in another order, got line 1, ",
         ),
         ("deshpande-pairs", {"data": "no.txt"}, "no.txt"),
+        ("deshpande-pairs", {"data": 2024}, "data: expected the name of a file, got 2024"),
         ("deshpande-pears", {}, "recipe: expected one of deshpande-pairs"),
         ("deshpande-pairs", {"other": "x"}, "other: expected none with deshpande-pairs, got 'x'"),
         ("eng-inversion", {"syntax": "x"}, "syntax: expected none with eng-inversion, got 'x'"),
@@ -1315,6 +1320,9 @@ def test_a_dry_run_shows_every_condition(settings, capsys):
         assert main(["train", "deshpande-pairs", *line]) == 0
         shown = capsys.readouterr().out
         assert "# inversion" in shown and "# transliteration" in shown
+        assert shown.count("deshpande-pairs: 9 trainings (3 conditions, 3 seeds)") == 1
+    assert main(["train", "deshpande-pairs", *asked, "--dry-run", "--seeds", "5"]) == 0
+    assert "deshpande-pairs: 15 trainings (3 conditions, 5 seeds)" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["train", "deshpande-pairs", "--dry-run", *asked, "word"])
     assert "unrecognized arguments: word" in capsys.readouterr().err

@@ -4,6 +4,8 @@ which number of the paper it stands."""
 import pytest
 
 from crosslens.errors import InputError
+from crosslens.files import write_json
+from crosslens.front import calls
 from crosslens.front.named_trainings import fine_tuned_of
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.readers.published import published
@@ -73,6 +75,35 @@ def test_an_order_with_the_ids_of_english_is_another_language_than_with_ids_of_i
     study = controlled_study("eng-inversion,translit+inversion", {"data": "x"})
     modes = {name: one.recipe.vocabulary.mode for name, one in study.conditions.items()}
     assert modes == {"inversion": "union", "transliteration-inversion": "disjoint"}
+
+
+def test_what_lies_in_the_working_folder_is_no_hindrance_to_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("eng-inversion", "fra-permutation", "eng-translit"):
+        (tmp_path / name).mkdir()
+        assert study_settings(name) == (name, {}, None)  # an empty folder
+    write_json(tmp_path / "fra-permutation" / "config.json", {"kind": "derive", "asked": {}})
+    assert study_settings("fra-permutation") == ("fra-permutation", {}, None)
+    asked = {"recipe": "eng-translit", "settings": {"data": "x"}, "seeds": 2}
+    write_json(tmp_path / "eng-translit" / "config.json", {"kind": "controlled", "asked": asked})
+    assert study_settings("eng-translit") == ("eng-translit", {"data": "x"}, 2)
+    (tmp_path / "eng-permutation").mkdir()
+    write_json(tmp_path / "eng-permutation" / "config.json", {"model_type": "bert"})
+    assert study_settings("eng-permutation") == ("eng-permutation", {}, None)
+    (tmp_path / "eng-reversal").write_text("a sentence")
+    assert study_settings("eng-reversal") is None
+
+
+def test_a_study_is_resumed_in_the_folder_that_is_named(tmp_path, monkeypatch):
+    asked = {"recipe": "eng-inversion", "settings": {"data": "x"}, "seeds": 2}
+    write_json(tmp_path / "config.json", {"kind": "controlled", "asked": asked})
+    places = []
+    monkeypatch.setattr(calls, "_train_study", lambda *told, **how: places.append(told[3]))
+    calls.train(tmp_path, resume=True)
+    calls.train(str(tmp_path), tmp_path / "other", resume=True)
+    calls.train(tmp_path)
+    calls.train("eng-inversion", resume=True)
+    assert places == [tmp_path, tmp_path / "other", None, None]
 
 
 def test_a_study_may_have_a_name_that_is_too_long_for_a_file():
