@@ -8,7 +8,7 @@ from crosslens.languages import SEVERAL
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
-from crosslens.probes.tasks.sib200 import FILES, read_languages
+from crosslens.probes.tasks.sib200 import FILES, texts_by_language
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.readers.labelled_text import read_wili
 
@@ -16,7 +16,7 @@ __all__ = ["PAPER", "TASK"]
 
 
 def _read(data: DataFolder, language: str) -> Texts:
-    if (texts := read_languages(data)) is not None:
+    if (texts := texts_by_language(data)) is not None:
         return Texts(texts, SEVERAL, surface=True)
     wili: Path | None = next(
         (path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None

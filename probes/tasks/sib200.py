@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.readers.labelled_text import LabelledText, read_table
 
-__all__ = ["FILES", "names_there", "read_languages", "read_topics"]
+__all__ = ["FILES", "names_there", "texts_by_language", "topics_of"]
 
 _TABLE = "sib200/sib200.tsv"
 _SPLITS = ("train", "dev", "test")
@@ -23,7 +23,7 @@ def names_there(data: DataFolder) -> list[str]:
     return data.once((_TABLE, "languages"), lambda: sorted({*read_table(path, "language").labels}))
 
 
-def read_topics(data: DataFolder, name: str) -> LabelledText:
+def topics_of(data: DataFolder, name: str) -> LabelledText:
     """The sentences of one language with their topics.
 
     Raises
@@ -42,7 +42,7 @@ def read_topics(data: DataFolder, name: str) -> LabelledText:
     return _joined(texts, labels, parts, f"sib200/{name}")
 
 
-def read_languages(data: DataFolder) -> LabelledText | None:
+def texts_by_language(data: DataFolder) -> LabelledText | None:
     """The sentences of all languages with these as labels; None where there are none."""
     if data.path(_TABLE) is not None:
         (path,) = data.find(_TABLE)
@@ -50,7 +50,7 @@ def read_languages(data: DataFolder) -> LabelledText | None:
     names = names_there(data)
     if not names:
         return None
-    texts = [read_topics(data, name) for name in names]
+    texts = [topics_of(data, name) for name in names]
     labels = [name for name, one in zip(names, texts, strict=True) for _ in one.texts]
     parts = [part for one in texts for part in one.parts or ()]
     return _joined(texts, labels, parts, "sib200")

@@ -3,7 +3,7 @@
 from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
-from crosslens.probes.tasks.sib200 import FILES, names_there, read_topics
+from crosslens.probes.tasks.sib200 import FILES, names_there, topics_of
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.readers.hub import HubSet
 from crosslens.readers.labelled_text import LabelledText
@@ -31,7 +31,7 @@ def _read(data: DataFolder, language: str) -> Texts:
     name = language if language in named else named[0]
     if data.hub is not None:
         return Texts(_of_hub(data, name), code_of(name))
-    return Texts(read_topics(data, name), code_of(name))
+    return Texts(topics_of(data, name), code_of(name))
 
 
 def _of_hub(data: DataFolder, name: str) -> LabelledText:
