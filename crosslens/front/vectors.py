@@ -184,8 +184,12 @@ def _read(path: str, most: int | None) -> StaticVectors:
     from crosslens.readers.fasttext import read_fasttext_bin
 
     found: Any = (
-        read_fasttext_bin(path, most=most) if path.endswith(".bin") else read_vec(path, most)
+        read_fasttext_bin(path, most=most, errors="replace")
+        if path.endswith(".bin")
+        else read_vec(path, most, errors="replace")
     )
+    if changed := sum("\ufffd" in word for word in found.words):
+        say(f"{path}: {changed} of {len(found.words):,} words hold bytes that are not UTF-8")
     zero = np.flatnonzero(~np.any(found.vectors, axis=1))
     if len(zero):
         got = f"{len(zero)} of zeros, the first of {found.words[zero[0]]!r}"

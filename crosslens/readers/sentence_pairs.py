@@ -3,25 +3,32 @@
 Columns are found by the names in the first line: those of XNLI (``sentence1``, ``sentence2``,
 ``gold_label``, ``language``), of its machine-translated training data (``premise``, ``hypo``,
 ``label``), of PAWS-X (``sentence1``, ``sentence2``, ``label``). A file without such a line has
-three columns, first, second and label, as XTREME's have.
+three columns, first, second and label, as XTREME's have; where its cells are quoted as CSV has it,
+they are read so.
 """
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from crosslens.checks import check_columns
 from crosslens.corpus import Corpus
-from crosslens.errors import quote, refuse
+from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import same_language
 from crosslens.progress import say
 from crosslens.readers.plain import file_name, read_lines
 
-__all__ = ["SentencePairs", "read_sentence_pairs"]
+__all__ = ["SentencePairs", "WithoutLabels", "read_sentence_pairs", "with_labels"]
 
 _FIRST, _SECOND = ("premise", "sentence1"), ("hypothesis", "hypo", "sentence2")
 _LABEL, _LANGUAGE = ("gold_label", "label"), "language"
 _SAME = {"contradictory": "contradiction"}  # as the translated training data write it
+
+
+class WithoutLabels(InputError):
+    """Pairs alone, as XTREME has them for its tests."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +91,16 @@ def read_sentence_pairs(
     >>> read_sentence_pairs(path).labels
     ['contradiction']
     """
-    lines = read_lines(path)
-    names = lines[0].split("\t")
+    rows = [line.split("\t") for line in read_lines(path)]
+    names = rows[0]
     columns, start = _columns(names, path)
+    if not start and _in_quotes(rows):
+        rows = [[_unquoted(cell) for cell in cells] for cells in rows]
     wanted = columns.pop(_LANGUAGE, None)
     found: dict[str, list[str]] = {"first": [], "second": [], "label": []}
     places, same, blank = [], dict[str, bool](), list[int]()
-    for number, line in enumerate(lines[start:], start + 1):
-        cells, place = line.split("\t"), f"{path}:{number}"
+    for number, cells in enumerate(rows[start:], start + 1):
+        place = f"{path}:{number}"
         check_columns(place, cells, len(names), ", as line 1 has")
         if language is not None and wanted is not None:
             code = cells[wanted]
@@ -123,6 +132,39 @@ def read_sentence_pairs(
     return SentencePairs(*columns_found, places, file_name(path), len(blank))
 
 
+def with_labels(paths: Mapping[str, Path], **options: Any) -> dict[str, SentencePairs]:
+    """The pairs of each split; a test without labels is left out, and this is said.
+
+    Parameters
+    ----------
+    paths: split -> file. options: of :func:`read_sentence_pairs`.
+    """
+    found = {}
+    for split, path in paths.items():
+        try:
+            found[split] = read_sentence_pairs(path, **options)
+        except WithoutLabels:
+            if split != "test" or len(paths) == 1:
+                raise
+            say(f"{path}: left out, since it has no labels")
+    return found
+
+
+_IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
+
+
+def _in_quotes(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether cells with a quotation mark are quoted as CSV has it: each of them fits, and one has a
+    doubled mark within."""
+    marked = [cell for cells in rows for cell in cells if '"' in cell]
+    doubled = any('""' in cell[1:-1] for cell in marked)
+    return doubled and all(map(_IN_QUOTES.fullmatch, marked))
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if cell.startswith('"') else cell
+
+
 def _columns(names: Sequence[str], path: str | Path) -> tuple[dict[str, int], int]:
     """Column of each field, and the line that the pairs begin at, from 0."""
     there = {
@@ -132,7 +174,8 @@ def _columns(names: Sequence[str], path: str | Path) -> tuple[dict[str, int], in
     if there["first"] is None and there["second"] is None:  # no names
         if len(names) == 2:
             remedy = "take the file that was published with labels"
-            refuse(str(path), "pairs with their labels", "2 columns, pairs alone", remedy)
+            got = "2 columns, pairs alone"
+            refuse(str(path), "pairs with their labels", got, remedy, WithoutLabels)
         if len(names) != 3:
             got = f"{len(names)} columns ({quote(names[0])} …)"
             expected = "a first line that names the columns, or 3 columns (first, second, label)"

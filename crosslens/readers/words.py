@@ -222,6 +222,10 @@ def parse_conllu(lines: Sequence[str], path: str | Path, language: str) -> Corpu
         for column, cell in _COLUMNS.items():
             # few differ: each is kept once
             annotations[column].append([sys.intern(cells[cell]) for cells in sentence.rows])
+    forms = [form for row in annotations["form"] for form in row]
+    if 2 * forms.count("_") > len(forms):
+        got = f"_ for {forms.count('_'):,} of {len(forms):,}: it is published without its text"
+        refuse(str(path), "words", got, "add the text as its README says, or take another treebank")
     return Corpus(language, sentences, list(ids), file_name(path), words, annotations)
 
 

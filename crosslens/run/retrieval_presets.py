@@ -15,7 +15,14 @@ from crosslens.errors import check_choice, refuse
 from crosslens.score import Score
 from crosslens.score_formats import format_value
 
-__all__ = ["RETRIEVAL_PRESETS", "check_order", "longest_input", "preset_layer", "published_way"]
+__all__ = [
+    "RETRIEVAL_PRESETS",
+    "check_order",
+    "longest_input",
+    "preset_layer",
+    "published_way",
+    "sorted_alone",
+]
 
 _LAYERS: Mapping[str, Callable[[int], int | None]] = {
     "deshpande": lambda n: n // 2,
@@ -65,12 +72,17 @@ def check_order(corpora: Mapping[str, Corpus]) -> None:
     ------
     InputError: a text is sorted, and another is not.
     """
-    in_order = {language: list(one.sentences) for language, one in corpora.items()}
-    is_sorted = {language: some == sorted(some) for language, some in in_order.items()}
-    for language in (one for one in is_sorted if is_sorted[one] and not all(is_sorted.values())):
+    for language in sorted_alone(corpora):
         got = f"sorted ones in {corpora[language].name}, as XTREME's Tatoeba has them"
         remedy = "take the published files, tatoeba.xxx-eng.*"
         refuse(f"texts, {language}", "sentences in the order of their translations", got, remedy)
+
+
+def sorted_alone(corpora: Mapping[str, Corpus]) -> list[str]:
+    """The languages whose sentences are sorted where those of another are not."""
+    in_order = {language: list(one.sentences) for language, one in corpora.items()}
+    is_sorted = {language: some == sorted(some) for language, some in in_order.items()}
+    return [one for one in is_sorted if is_sorted[one] and not all(is_sorted.values())]
 
 
 def published_way(preset: str, layers: int, scores: Iterable[Score]) -> str:

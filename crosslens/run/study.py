@@ -20,7 +20,7 @@ from crosslens.checks import check_fraction, check_seed
 from crosslens.corpus import Corpus, check_parallel
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space, read_json, sha256_file
-from crosslens.progress import Progress
+from crosslens.progress import Progress, say
 from crosslens.readers.plain import read_text
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
@@ -40,6 +40,7 @@ from crosslens.run.retrieval_presets import (
     longest_input,
     preset_layer,
     published_way,
+    sorted_alone,
 )
 from crosslens.score import Score, few_pairs, not_measured, read_scores
 from crosslens.score_formats import format_value
@@ -124,6 +125,11 @@ def run_study(study: Study, out: str | Path) -> Path:
     n = check_parallel(corpora)
     if study.preset is not None:
         check_order(corpora)
+    elif alone := sorted_alone(corpora):
+        say(
+            f"the sentences of {', '.join(alone)} are sorted, others are not: if lines are no "
+            f"translations of each other (XTREME's Tatoeba), little is found"
+        )
     groups = groups_of([text_names(normal_texts(corpus.sentences)) for corpus in corpora.values()])
     split = make_split(n, study.train_fraction, study.seed, groups)
     # torch, once the texts are fit

@@ -12,12 +12,13 @@ _HUB = HubSet(name="nyu-mll/blimp", columns=("sentence_good", "sentence_bad", "U
 """Each of the 67 kinds is a configuration, whose only split is called train."""
 
 _FILES = "blimp/*.jsonl"
+_PATTERNS = (_FILES, "blimp/data/*.jsonl")  # the second in its repository
 
 
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if data.hub is not None:
         return _of_hub(data)
-    paths = data.glob(_FILES)
+    paths = next((found for pattern in _PATTERNS if (found := data.glob(pattern))), [])
     if not paths:
         raise Absent(f"no {_FILES} (nor .gz) in the data folder")
     data.note(paths)

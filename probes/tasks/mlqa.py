@@ -12,6 +12,7 @@ __all__ = ["TASK"]
 
 _PATTERNS = (
     "mlqa/{split}-context-{language}-question-{language}.json",
+    "mlqa/MLQA_V1/{split}/{split}-context-{language}-question-{language}.json",  # XTREME
     "MLQA_V1/{split}/{split}-context-{language}-question-{language}.json",
 )
 _SPLITS = {"dev": "dev", "test": "test"}

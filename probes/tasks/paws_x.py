@@ -5,7 +5,7 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import TextPairs
 from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.readers.sentence_pairs import read_sentence_pairs
+from crosslens.readers.sentence_pairs import with_labels
 
 __all__ = ["TASK"]
 
@@ -27,10 +27,8 @@ def _read(data: DataFolder, language: str) -> TextPairs:
     name, paths = name_splits(find_files(data, _PATTERNS, _SPLITS), language, _PATTERNS)
     data.note(paths.values())
     return TextPairs(
-        {  # some of the translations that are trained on failed, and are blank
-            split: read_sentence_pairs(path, labels=("0", "1"), skip_blank=True)
-            for split, path in paths.items()
-        },
+        # some of the translations that are trained on failed, and are blank
+        with_labels(paths, labels=("0", "1"), skip_blank=True),
         code_of(name),
     )
 

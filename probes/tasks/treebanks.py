@@ -1,7 +1,9 @@
 """Treebanks of Universal Dependencies, found by their language:
-``ud/{language}_{name}-ud-{train,dev,test}.conllu``, or a configuration of
+``ud/{language}_{name}-ud-{train,dev,test}.conllu``, in a folder of its own or not, or a configuration of
 ``commul/universal_dependencies`` on the hub, which is called ``{language}_{name}``."""
 
+import gzip
+import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Words
 from crosslens.probes.tasks.language_files import names_for, others
+from crosslens.progress import say
 from crosslens.readers.hub import HubSet
 from crosslens.readers.hub_treebank import COLUMNS, conllu_lines
 from crosslens.readers.words import parse_conllu, read_conllu
@@ -34,16 +37,37 @@ CITATION = """@article{demarneffe2021ud,
   author = {de Marneffe, Marie-Catherine and Manning, Christopher D. and Nivre, Joakim and Zeman, Daniel},
   title = {Universal Dependencies}, journal = {Computational Linguistics}, volume = {47}, number = {2}, pages = {255--308}, year = {2021}
 }"""
-_NAME = re.compile(r"(.+)-ud-(train|dev|test)\.conllu(\.gz)?")
+_NAME = re.compile(r"(.+)-ud-(train|dev|test)(-[\w-]+)?\.conllu(\.gz)?")
+_WORDS = 50  # of a file, by which it is seen whether it has its text
 
 
 def _treebanks(data: DataFolder) -> dict[str, dict[str, Path]]:
     """Name of each treebank, en_ewt say -> split -> file."""
     found: dict[str, dict[str, Path]] = {}
-    for path in data.glob("ud/*.conllu"):
-        if name := _NAME.fullmatch(path.name):
+    for path in data.glob("ud/*.conllu", "ud/*/*.conllu"):
+        if (name := _NAME.fullmatch(path.name)) and not name[3]:
             found.setdefault(name[1], {}).setdefault(name[2], path)
     return found
+
+
+def _say_of_parts(data: DataFolder, name: str, there: Collection[str]) -> None:
+    """Some treebanks have a split in several files, de_hdt-ud-train-a-1.conllu and so on."""
+    for split in (split for split in SPLITS if split not in there):
+        pattern = f"{name}-ud-{split}-*.conllu"
+        if parts := data.glob(f"ud/{pattern}", f"ud/*/{pattern}"):
+            say(
+                f"{name} has its {split} split in {len(parts)} files, which are not read: join them "
+                f"(cat) as {parts[0].with_name(f'{name}-ud-{split}.conllu')}"
+            )
+
+
+def _has_text(path: Path) -> bool:
+    """Whether the first words of a file are written there; some treebanks have _ in their place."""
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+    with opened as file:
+        lines = (line.split(b"\t") for line in file if line[:1].isdigit())
+        forms = [cells[1] for cells in itertools.islice(lines, _WORDS) if len(cells) > 1]
+    return 2 * forms.count(b"_") <= len(forms)
 
 
 def treebank_languages(data: DataFolder) -> Sequence[str]:
@@ -55,8 +79,8 @@ def treebank_languages(data: DataFolder) -> Sequence[str]:
 def read_treebank(data: DataFolder, language: str) -> Words:
     """The treebank of a language, each but once.
 
-    Of several that which ``data.treebank`` names, or else one with a file to train on, then one
-    with more files, then the first by name.
+    Of several that which ``data.treebank`` names, or else one that is published with its text, then
+    one with a file to train on, then one with more files, then the first by name.
 
     Parameters
     ----------
@@ -79,7 +103,13 @@ def read_treebank(data: DataFolder, language: str) -> Words:
         raise Absent(
             f"no {', '.join(wanted)} (nor .gz) in the data folder{others(language, there)}"
         )
+    if len(chosen) > 1:
+        written = [name for name in chosen if _has_text(next(iter(there[name].values())))]
+        if written and (left := sorted({*chosen} - {*written})):
+            say(f"{', '.join(left)} passed over: published without the text")
+        chosen = written or chosen
     name = _best({name: there[name] for name in chosen})
+    _say_of_parts(data, name, there[name])
     paths = {split: there[name][split] for split in SPLITS if split in there[name]}
     data.note(paths.values())
     words: Words = data.once(("treebank", name), lambda: read_files(paths, name))

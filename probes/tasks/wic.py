@@ -25,7 +25,8 @@ def _read(data: DataFolder, language: str) -> WordPairs:
     if data.hub is not None:
         found = {part: data.records(_HUB, "wic", split) for part, split in _OF_HUB.items()}
         return WordPairs({part: _items(some) for part, some in found.items()})
-    paths = data.find(*_FILES)
+    folders = tuple(name.replace("wic/", f"wic/{name[4:].split('.')[0]}/") for name in _FILES)
+    paths = data.find(*(folders if data.path(folders[0]) else _FILES))  # as published, or in one
     return WordPairs(
         {split: read_wic(paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(_SPLITS)}
     )

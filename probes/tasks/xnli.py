@@ -7,7 +7,7 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import TextPairs
 from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.readers.sentence_pairs import SentencePairs, read_sentence_pairs
+from crosslens.readers.sentence_pairs import SentencePairs, read_sentence_pairs, with_labels
 
 __all__ = ["TASK"]
 
@@ -56,10 +56,10 @@ def _read(data: DataFolder, language: str) -> TextPairs:
             split: read_sentence_pairs(path, official, _LABELS) for split, path in whole.items()
         }
     if not splits or any(same_language(name, language) for name in there):
-        _, paths = name_splits(there, language, _PATTERNS)
+        _, found = name_splits(there, language, _PATTERNS)
+        paths = {split: path for split, path in found.items() if split not in splits}
         data.note(paths.values())
-        more = {s: read_sentence_pairs(path, labels=_LABELS) for s, path in paths.items()}
-        splits = more | splits
+        splits = with_labels(paths, labels=_LABELS) | splits
     return TextPairs(splits, code_of(language))
 
 
