@@ -192,6 +192,14 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
     if labels.ndim != 1 or len(labels) != n:
         got = f"an array of shape {labels.shape}"
         refuse(name, f"{n} labels, one per row", got, "give one label per row")
+    if labels.dtype.kind in "US" and isinstance(value, (list, tuple)):
+        # numpy writes what is no text as text, too: a missing label would be the class "nan"
+        for row, label in enumerate(value):
+            if not isinstance(label, (str, bytes)):
+                missing = isinstance(label, float) and label != label
+                expected = "a label for every item" if missing else "words alone, or numbers alone"
+                got = f"none for item {row}" if missing else f"{label!r} for item {row}, and words"
+                refuse(name, expected, got, "remove items without a label, or write all in one way")
     return labels
 
 

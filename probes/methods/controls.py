@@ -252,7 +252,7 @@ def check_classes(value: ArrayLike, name: str, n: int | None = None) -> Shaped[n
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     else:
-        missing = np.array([label is None for label in labels])
+        missing = np.array([label is None or bool(label != label) for label in labels])
     if missing.any():
         got = f"none for item {np.flatnonzero(missing)[0]}"
         refuse(name, "a label for every item", got, "remove items without a label")

@@ -97,6 +97,10 @@ def test_labels_may_be_anything_one_dimensional():
     assert check_labels(np.array([3, 1]), "y", 2).tolist() == [3, 1]
     with pytest.raises(InputError, match=r"^y: .*got an array of"):
         check_labels([1, 2], "y", 3)
+    with pytest.raises(InputError, match="y: expected a label for every item, got none for item 1"):
+        check_labels(["a", float("nan"), "b"], "y", 3)
+    with pytest.raises(InputError, match="y: expected words alone, or numbers alone, got 1 for it"):
+        check_labels(["a", 1, "b"], "y", 3)
 
 
 @pytest.mark.parametrize("value", [1, 3, np.int64(2), np.uint8(1)])
