@@ -47,7 +47,8 @@ def list_all(arguments: argparse.Namespace) -> None:
     from crosslens.score import QUANTITIES
 
     tasks: dict[str, Any] = {
-        name: task.record() for name, task in zip(task_names(), TASKS, strict=True)
+        name: {**task.record(), "address": task.card.address}
+        for name, task in zip(task_names(), TASKS, strict=True)
     }
     if arguments.data is not None:
         data = DataFolder(_folder(arguments.data))

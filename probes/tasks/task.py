@@ -103,9 +103,11 @@ class Task:
         return dataclasses.replace(self, name=name, label=f"{self.label}{rest}", card=card)
 
     def record(self) -> dict[str, Any]:
-        """The card as a run keeps it."""
+        """The card as a run keeps it, and its page shows it: without the address."""
+        card = dataclasses.asdict(self.card)
+        del card["address"]
         return {
-            **dataclasses.asdict(self.card),
+            **card,
             "kind": self.kind,
             "group": self.group,
             "metrics": list(self.metrics),

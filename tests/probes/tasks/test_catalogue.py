@@ -81,6 +81,7 @@ def test_a_task_declares_all_that_is_asked_of_it(task, data):
         task.card.licence != "yours"
     )
     cited = re.search(r"^@\w+\{\w+,", task.card.citation)
+    assert "address" not in task.record()  # a page names nothing that lies elsewhere
     assert task.card.says.count(". ") <= 3 and bool(cited) == (task.card.licence != "yours")
     assert task.card.citation.count("{") == task.card.citation.count("}")
     assert bool(task.label) == (task.kind in ("tag", "tree")) and bool(task.pick) == (
