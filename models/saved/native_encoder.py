@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from crosslens.errors import quote, refuse
+from crosslens.languages import same_language
 from crosslens.models.extraction.outputs import captured, check_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.network.encoder import Group, MaskedLM
@@ -188,11 +189,11 @@ class NativeEncoder:
         """
         if self.languages is None or self._asked_for:
             return self
-        if second not in (None, language):
+        if second is not None and not same_language(second, language):
             remedy = "name one of them (--language, language=)"
             expected = f"text of {language}, whose modules read the pair"
             refuse("second", expected, f"text of {second}", remedy)
-        return self if language == self.language else self._telling(language)
+        return self._telling(language)
 
     def in_language(self, language: str) -> "NativeEncoder":
         """The encoder with this language's modules, whatever a text says of itself.
@@ -209,6 +210,9 @@ class NativeEncoder:
         return other
 
     def _telling(self, language: str) -> "NativeEncoder":
+        language = self._own_code(language)
+        if language == self.language:
+            return self
         if language not in (self.languages or ()):
             remedy = "call the text by one of them, or name one (--language, language=)"
             expected = f"one that encoder {self.name} has ({', '.join(self.languages or ())})"
@@ -217,6 +221,12 @@ class NativeEncoder:
         other.language, other.tokenizer = language, self._tokenizers[language]
         vars(other).pop("space_markers", None)  # of another language's tokeniser
         return other
+
+    def _own_code(self, language: str) -> str:
+        """What the model calls a language: a text of "cmn" may be read by modules of "zho"."""
+        there = self.languages or ()
+        same = [one for one in there if same_language(one, language)]
+        return same[0] if language not in there and len(same) == 1 else language
 
     def language_settings(self) -> dict[str, str]:
         """Whose modules and tokeniser are used, and which language is embedded."""

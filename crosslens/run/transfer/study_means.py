@@ -13,6 +13,7 @@ from typing import Any
 
 from crosslens.files import read_json
 from crosslens.grid_settings import averaged, chosen_outcomes
+from crosslens.languages import same_language
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.readers.published import Claim
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
@@ -57,6 +58,19 @@ class Answered:
     def scores(self) -> Sequence[Score]:
         """Of the run."""
         return list(read_scores(self.folder / "scores.jsonl"))
+
+    def code(self, language: str) -> str | None:
+        """What the study calls a language of the run ("zho", whose data may be called "cmn"); None
+        of one that is not this condition's."""
+        if language in self.called or self.alone:
+            return self.called.get(language)
+        return next((code for code in self.called.values() if same_language(code, language)), None)
+
+    def named(self, score: Score) -> Score:
+        """The score with languages called as the study calls them."""
+        fields = {"source": score.source, "target": score.target}
+        codes = {name: code and (self.code(code) or code) for name, code in fields.items()}
+        return dataclasses.replace(score, **codes)
 
 
 def study_means(
@@ -105,7 +119,8 @@ def _of(run: Answered) -> Iterator[tuple[_Key, Outcomes, Score]]:
     for key, seeds in chosen_outcomes(read_outcomes(run.folder), dev).items():
         task, _, condition, way, _, source, target, quantity, method = key
         wanted = (quantity, method or "") == main[task] and way == "dev"
-        if not wanted or condition in _CONTROLS or target not in run.called:
+        code = run.code(target)
+        if not wanted or condition in _CONTROLS or code is None:
             continue
         score = next(
             s
@@ -116,7 +131,7 @@ def _of(run: Answered) -> Iterator[tuple[_Key, Outcomes, Score]]:
         )
         control = MONOLINGUAL if run.alone else condition
         mine = averaged([seeds[seed] for seed in sorted(seeds)])
-        yield (task, run.name, control, run.called[target]), mine, score
+        yield (task, run.name, control, code), mine, run.named(score)
 
 
 def _same_sentences(first: Outcomes, other: Outcomes) -> Outcomes:
@@ -145,6 +160,7 @@ def _controls(runs: Sequence[Answered], languages: tuple[str, str]) -> Iterator[
     for run in runs:
         main = headline_quantities(run.scores)
         for score in run.scores if not run.alone else ():
+            score = run.named(score)
             key = (score.task, run.name, score.condition, score.target)
             if score.condition in _CONTROLS and is_headline(score, main) and key not in seen:
                 if score.evidence.part == "test" and score.target in languages:
@@ -166,7 +182,7 @@ def _warnings(runs: Sequence[Answered]) -> dict[_System, list[str]]:
                 continue
             key = (str(score.task), run.name, control or score.condition)
             updates.setdefault(key, details.get("updates", 0))
-            for one in _as_called(score, run.called):
+            for one in _as_called(score, run):
                 found.setdefault(key, {}).setdefault(one, []).append(run.seed)
         for task, way, one in _in_language(run):
             key = (task, run.name, way or control)
@@ -191,11 +207,12 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(set(seeds)) > 1)} {numbers}"
 
 
-def _as_called(score: Score, called: Mapping[str, str]) -> list[str]:
+def _as_called(score: Score, run: Answered) -> list[str]:
     """The warnings of a run, with languages called as the study calls them: an encoder of the original
     alone tests the copies of all conditions, each under a code of its own."""
     unread = (score.details or {}).get("unread", {})
-    here = {called[name]: share for name, share in unread.items() if name in called}
+    codes = {name: run.code(name) for name in unread}
+    here = {code: unread[name] for name, code in codes.items() if code is not None}
     said = []
     for one in score.evidence.warnings or ():
         for words in (True, False):
@@ -211,10 +228,10 @@ def _in_language(run: Answered) -> Iterator[tuple[str, str | None, str]]:
     told = read_json(run.folder / "config.json", dict).get("in_language") or {}
     for task, languages in told.items():
         for target, one in languages.items():
-            if target not in run.called:
+            if (code := run.code(target)) is None:
                 continue
             if why := one.get("not_trained"):
-                yield task, None, f"not fine-tuned on {run.called[target]} ({why})"
+                yield task, None, f"not fine-tuned on {code} ({why})"
             elif (split := one.get("splits", {}).get(target, PUBLISHED)) != PUBLISHED:
                 yield task, IN_LANGUAGE, f"{one['train_items'][target]:,} items, {split}"
 

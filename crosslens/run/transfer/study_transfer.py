@@ -210,8 +210,9 @@ def _training(
     told: StudyTransfer, study: StudyModels, name: str, seed: int, place: Path, data: SharedData
 ) -> list[Score]:
     folder = run_transfer(_of(told, study, name, seed), _place(place, name, seed), data)
+    run = Answered(name, seed, folder, _same(study))
     return [
-        dataclasses.replace(score, encoder=name, seed=seed)
+        dataclasses.replace(run.named(score), encoder=name, seed=seed)
         for score in _headlines(folder)
         if score.condition in _PARTS
     ]
@@ -292,9 +293,8 @@ def _codes(study: StudyModels, seed: int) -> tuple[dict[str, str], dict[str, str
 def _answered(told: StudyTransfer, study: StudyModels, place: Path) -> list[Answered]:
     """The runs of all trainings, and of encoders of the original alone for each condition."""
     original, copy = study.languages
-    same = {original: original, copy: copy}
     runs = [
-        Answered(name, seed, _place(place, name, seed), same)
+        Answered(name, seed, _place(place, name, seed), _same(study))
         for name in study.recipes
         for seed in study.seeds
     ]
@@ -304,6 +304,10 @@ def _answered(told: StudyTransfer, study: StudyModels, place: Path) -> list[Answ
             called = {original: original, code: copy}
             runs.append(Answered(name, seed, _alone(place, seed), called, alone=True))
     return runs
+
+
+def _same(study: StudyModels) -> dict[str, str]:
+    return {language: language for language in study.languages}
 
 
 def monolingual_recipe(recipe: TrainRecipe, original: str) -> TrainRecipe:

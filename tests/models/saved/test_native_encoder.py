@@ -1,6 +1,7 @@
 """A model with modules of each language is an encoder as it lies there: the same bits as from each
 language's exported folder."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -83,6 +84,25 @@ def test_types_embeddings_and_pairs_are_those_of_the_view(run, native, unit):
     assert mine.index() == view.index()
     np.testing.assert_allclose(mine.layer(0), view.layer(0), **CLOSE)
     np.testing.assert_allclose(mine.layer(mine.layers - 1), view.layer(view.layers - 1), **CLOSE)
+
+
+def test_a_text_under_another_code_of_its_language_is_read_by_its_modules(toy, tmp_path):
+    recipe = with_overrides(deep(toy, sharing="sep=emb", steps=1), {"validate_every": 1})
+    texts = {
+        code: recipe.sources[0].texts[one]
+        for code, one in zip(("eng", "zho"), recipe.languages, strict=True)
+    }
+    source = dataclasses.replace(recipe.sources[0], texts=texts)
+    folder = train(dataclasses.replace(recipe, sources=(source,)), tmp_path / "run")
+    encoder = load_encoder(folder)
+    for code in ("cmn", "zh", "zh_Hans"):
+        assert encoder.for_text(code, "zho").language == "zho"
+    assert encoder.for_text("zho").for_text("cmn").language == "zho"
+    assert encoder.in_language("cmn").language_settings() == {"language_modules": "zho"}
+    with pytest.raises(InputError, match="language: expected one that encoder .*got 'yue'"):
+        encoder.for_text("yue")
+    with pytest.raises(InputError, match="second: expected text of cmn.*got text of eng"):
+        encoder.for_text("cmn", "eng")
 
 
 def test_a_second_segment_that_was_never_trained_is_not_read(run, native):

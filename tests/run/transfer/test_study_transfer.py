@@ -21,7 +21,7 @@ from crosslens.front.calls import train
 from crosslens.front.study_transferred import study_transfer
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import recipe_settings, resolve
-from crosslens.outcomes import read_outcomes, sums_by_group
+from crosslens.outcomes import read_outcomes, sums_by_group, write_outcomes
 from crosslens.readers.published import claims
 from crosslens.recipes.controlled import controlled_study
 from crosslens.report import write_report
@@ -216,6 +216,41 @@ def test_warnings_name_what_the_study_names_and_each_sentence_once(tmp_path):
             "they stand behind the longest input, or have no subword",
             "seeds 0, 1: not fine-tuned on eng-x (no items)",
         ]
+
+
+def test_data_may_call_a_language_otherwise_than_the_study(finished, tmp_path):
+    """The data of "zho" are called "cmn"; an encoder of the original alone has copies by code only."""
+    run = Answered("default", 0, tmp_path, {"eng": "eng", "zho": "zho"})
+    assert [run.code(one) for one in ("eng", "zho", "cmn", "zh_Hans", "yue")] == [
+        *("eng", "zho", "zho", "zho"),
+        None,
+    ]
+    alone = Answered("default", 0, tmp_path, {"eng": "eng", "eng-x-2": "eng-x"}, alone=True)
+    assert (alone.code("eng-x-2"), alone.code("eng-x-1"), alone.code("en")) == ("eng-x", None, None)
+
+    # the same answers, under another code of the copy
+    told, codes = finished / "transfers", {"eng": "eng", "eng-x": "zho"}
+    runs, others = [], []
+    for name in NAMES:
+        for seed in (0, 1):
+            folder = told / name / f"seed-{seed}"
+            copy = tmp_path / name / f"seed-{seed}"
+            shutil.copytree(folder, copy)
+            for file in ("scores.jsonl", "config.json"):
+                there = (copy / file).read_text()
+                (copy / file).write_text(there.replace('"eng-x"', '"cmn"'))
+            renamed = [
+                dataclasses.replace(
+                    one, **{k: "cmn" for k in ("source", "target") if getattr(one, k) == "eng-x"}
+                )
+                for one in read_outcomes(copy)
+            ]
+            write_outcomes(renamed, copy / "outcomes.parquet")
+            runs.append(Answered(name, seed, folder, codes))
+            others.append(Answered(name, seed, copy, {"eng": "eng", "zho": "zho"}))
+    expected = study_means(runs, ("eng", "zho"), "conneau", ())
+    assert {score.target for score in expected} == {"eng", "zho"}
+    assert study_means(others, ("eng", "zho"), "conneau", ()) == expected
 
 
 def test_two_conditions_have_no_correlation_and_say_why(finished):
