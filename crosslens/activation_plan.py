@@ -59,6 +59,7 @@ class Plan:
         self._waiting: dict[str, list[pa.Array]] = {}
         self._written = 0
         self._blocks: list[Block] = []
+        self._empty: dict[str, list[Any]] = {}
         if schema is not None:
             self._open(schema)
 
@@ -80,11 +81,10 @@ class Plan:
             remedy = "give each item a value in each column"
             refuse("columns", "columns of one length", str(lengths or "none"), remedy)
         if self._schema is None:
-            self._open(
-                pa.schema(
-                    [pa.field(name, _array(name, column).type) for name, column in rows.items()]
-                )
-            )
+            if not any(lengths.values()):  # no value says of which type a column is
+                self._empty = rows
+                return
+            self._open(_schema_of(rows))
         assert self._schema is not None
         if rows.keys() != self._waiting.keys():
             remedy = "give the same columns each time"
@@ -130,6 +130,8 @@ class Plan:
         if blocked != self.n:
             got = f"{self.n - blocked} rows behind the last one"
             refuse("plan", "every row in a block", got, "call end_block after them")
+        if self._schema is None and self._empty:
+            self._open(_schema_of(self._empty))
         if self._file is None:
             refuse("plan", "an index with columns", "none", "add rows, or give a schema")
         if self.n > self._written:
@@ -145,6 +147,10 @@ class Plan:
                 # a buffer is not closed: its bytes would be gone
                 if isinstance(self._sink, pa.OSFile):
                     self._sink.close()
+
+
+def _schema_of(rows: Mapping[str, list[Any]]) -> pa.Schema:
+    return pa.schema([pa.field(name, _array(name, column).type) for name, column in rows.items()])
 
 
 def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Array:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 from crosslens.files import check_name
 
 __all__ = [
@@ -62,6 +62,10 @@ class Lazy(Sequence[_T]):
         return map(self._make, range(self._length))
 
 
+# columns of the index of activations; annotations stand beside them
+_INDEX = ("id", "language", "text", "position", "word", "start", "end", "pieces", "count", "piece")
+
+
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """Sentences of one language, and their words where these are known.
@@ -82,7 +86,8 @@ class Corpus:
 
     Raises
     ------
-    InputError: counts differ, or a span is not one of its sentence. A :class:`Lazy` sequence is
+    InputError: counts differ, a span is not one of its sentence, or an annotation is no string, or
+        called as a column of the index of activations is ("word", say). A :class:`Lazy` sequence is
         only counted.
 
     >>> corpus = Corpus("eng", ["One.", "Two."], ["0", "1"], "numbers")
@@ -124,6 +129,9 @@ class Corpus:
                 "annotations", "annotations of words", "a corpus without words", "give words too"
             )
         for column, values in annotations.items():
+            if column in _INDEX:
+                got = f"one called {column!r}, which the index of activations has already"
+                refuse("annotations", "columns of other names", got, "call it otherwise")
             if len(values) != len(self.sentences):
                 wanted = f"values for {len(self.sentences)} sentences"
                 remedy = "give every sentence its values"
@@ -135,6 +143,9 @@ class Corpus:
                     where = f"{self.name}:{number}"
                     expected = f"{len(spans)} values of {column!r}, one per word"
                     refuse(where, expected, str(len(row)), "give every word its value")
+                if odd := [one for one in row if not isinstance(one, str)]:
+                    expected = f"values of {column!r} that are strings"
+                    refuse(f"{self.name}:{number}", expected, quote(odd[0]), "write it as text")
 
     def __len__(self) -> int:
         return len(self.sentences)

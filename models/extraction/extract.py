@@ -32,6 +32,7 @@ from crosslens.models.extraction.units import Located, Reading, locate
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import DTYPES, stored
 from crosslens.models.saved.loading import load_encoder
+from crosslens.models.text.tokenisation import by_bytes
 from crosslens.progress import Progress, say
 
 __all__ = ["check_text", "extract", "store_settings"]
@@ -81,7 +82,7 @@ def extract(
     unit: what an item is: "sentence"; "pair", a sentence of ``corpus`` and one of ``second`` in one
         input; "word"; "token", a subword of the vocabulary; "type", the average of all occurrences of
         a word (Conneau et al. 2020, § 5.1.1); "embedding", the row of the embedding matrix for each
-        word that is one subword.
+        word that is one subword (behind a space, where the tokeniser tells the two apart).
     pool: "mean", "max", "first" or "last" of an item's subwords.
     layers: which hidden states to keep, 0 being the embedding layer's output; all where it is None.
     outputs: "hidden", and "attention" and "mlp" for what these blocks give before the residual is
@@ -217,6 +218,11 @@ def store_settings(
         **(
             {"lowercase": lowercase, "min_count": int(min_count)}
             if reading.unit in ("type", "embedding")
+            else {}
+        ),
+        **(
+            {"behind": "a space"}
+            if reading.unit == "embedding" and by_bytes(encoder.tokenizer)
             else {}
         ),
     }

@@ -31,7 +31,7 @@ from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Located, Reading, locate, space_markers
 from crosslens.models.machine.distributed import World
 from crosslens.models.saved.arrays import load_tensors, save_tensors, stored
-from crosslens.models.text.tokenisation import tokenised
+from crosslens.models.text.tokenisation import by_bytes, tokenised
 from crosslens.progress import Progress
 
 __all__ = ["average_types", "embedding_rows", "plan_types"]
@@ -286,16 +286,17 @@ def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> N
 
 def _single_pieces(encoder: Encoder, types: Sequence[str]) -> dict[str, int]:
     """The words that the tokeniser writes as one subword (beside a marker of a space), and that
-    subword; unknown words are not among them."""
+    subword, as it stands behind a space; unknown words are not among them."""
     markers = set(space_markers(encoder).tolist())
+    space = " " if by_bytes(encoder.tokenizer) else ""  # others have one form of a word
     found: dict[str, int] = {}
     for start in range(0, len(types), 10_000):
-        some = list(types[start : start + 10_000])
+        some = [space + word for word in types[start : start + 10_000]]
         encodings = tokenised(encoder.name, encoder.tokenizer, some, add_special_tokens=False)
         for word, ids in zip(some, [one.ids for one in encodings], strict=True):
             real = [number for number in ids if number not in markers] or ids
             if len(real) == 1 and real[0] != encoder.tokenizer.unk_token_id:
-                found[word] = real[0]
+                found[word.removeprefix(space)] = real[0]
     return found
 
 

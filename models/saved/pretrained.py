@@ -407,8 +407,10 @@ def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float, bool]:
 
 @torch.inference_mode()
 def _find_norm(encoder: PretrainedEncoder) -> str | None:
-    """The final normalisation, by a text of one token."""
-    ids = torch.tensor([[encoder.pad_id]])
+    """The final normalisation, by a text of one token: not padding, whose states are all 0 in a model
+    with random weights, as those of every normalisation are."""
+    size = getattr(encoder.model.config, "vocab_size", len(encoder.tokenizer))
+    ids = torch.tensor([[(encoder.pad_id + 1) % size]])
     return find_final_norm(
         encoder.model, lambda: encoder.hidden_states(ids, torch.ones_like(ids))[-1]
     )

@@ -35,6 +35,7 @@ __all__ = [
     "SPECIAL_TOKENS",
     "Vocabulary",
     "balanced_sample",
+    "by_bytes",
     "load_tokenizer",
     "sampling_weights",
     "save_tokenizer",
@@ -355,3 +356,13 @@ def tokenised(name: str, tokenizer: Any, *texts: Sequence[str], **settings: Any)
     except Exception as error:  # the library raises bare Exception
         expected = "a tokeniser that takes every text"
         refuse(f"encoder {name}", expected, str(error)[:200], "check its tokenizer.json")
+
+
+def by_bytes(tokenizer: Any) -> bool:
+    """Whether a tokeniser is byte-level BPE, which has two subwords for a word: as it begins a text,
+    and behind a space.
+
+    By what it does, not by how subwords look, since Ġ is a letter of Maltese as well.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return backend is not None and "ByteLevel" in f"{backend.pre_tokenizer} {backend.decoder}"

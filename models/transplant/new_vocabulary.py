@@ -187,7 +187,7 @@ def new_rows(
     known = shared.copy()
     known[target.all_special_ids] = -1  # theirs are put back below
     found = _rows(by, table, known, text, source, target, pairs, seed, kept)
-    special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
+    special = np.array([n for n in target.all_special_ids if shared[n] >= 0], np.int64)
     found.rows[special], found.made[special] = table[shared[special]], 1
     return found
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from scipy.sparse import coo_matrix, csr_matrix
 
 from crosslens.errors import refuse
-from crosslens.models.text.tokenisation import tokenised
+from crosslens.models.text.tokenisation import by_bytes, tokenised
 
 __all__ = ["retokenised_weights", "shared_subwords", "subword_texts", "translation_weights"]
 
@@ -26,8 +26,8 @@ def subword_texts(tokenizer: Any) -> list[str]:
     special = set(tokenizer.all_special_ids)
     backend = tokenizer.backend_tokenizer
     wordpiece = type(backend.model).__name__ == "WordPiece"
-    by_bytes = _by_bytes(tokenizer)
-    bytes_of = _bytes_of_characters() if by_bytes else None
+    in_bytes = by_bytes(tokenizer)
+    bytes_of = _bytes_of_characters() if in_bytes else None
     texts = []
     for number, name in enumerate(names):
         if name is None or number in special:
@@ -36,7 +36,7 @@ def subword_texts(tokenizer: Any) -> list[str]:
             texts.append(name[2:] if name.startswith("##") else f" {name}")
         else:
             text = _decoded(name, bytes_of) if bytes_of is not None else name
-            begins = text.startswith(" " if by_bytes else "▁")
+            begins = text.startswith(" " if in_bytes else "▁")
             texts.append(f" {text[1:]}" if begins else text)
     return texts
 
@@ -160,7 +160,7 @@ def _subwords_of(name: str, tokenizer: Any, words: Sequence[str]) -> list[list[i
         [n for n in encoding.ids if n not in special]
         for encoding in tokenised(name, tokenizer, list(words))
     ]
-    if not _by_bytes(tokenizer):
+    if not by_bytes(tokenizer):
         return found
     # byte-level BPE has two subwords for a word, and the one without a space begins lines alone;
     # where the space stays by itself, words of this language have none in front
@@ -170,10 +170,3 @@ def _subwords_of(name: str, tokenizer: Any, words: Sequence[str]) -> list[list[i
         plain if one.ids[:1] == space.ids[:1] else [n for n in one.ids if n not in special]
         for plain, one in zip(found, behind, strict=True)
     ]
-
-
-def _by_bytes(tokenizer: Any) -> bool:
-    """Whether it is byte-level BPE: by what it does, not by how subwords look, since Ġ is a letter of
-    Maltese as well."""
-    backend = tokenizer.backend_tokenizer
-    return "ByteLevel" in f"{backend.pre_tokenizer} {backend.decoder}"

@@ -200,6 +200,23 @@ def test_annotations_that_do_not_fit_the_words_are_refused():
     )
 
 
+def test_annotations_are_strings_under_names_of_their_own():
+    """Others ended an extraction with an error of Python's, or took the place of a column."""
+
+    def told(columns):
+        return refusal(Corpus, "eng", ["One."], ["0"], "here", [[(0, 3), (3, 4)]], columns)
+
+    assert told({"head": [["2", 0]]}) == (
+        "here:1: expected values of 'head' that are strings, got 0; write it as text"
+    )
+    assert told({"upos": [["NUM", None]]}).startswith("here:1: expected values of 'upos' that are")
+    for name in ("word", "id", "pieces"):
+        assert told({name: [["a", "b"]]}) == (
+            "annotations: expected columns of other names, got one called "
+            f"{name!r}, which the index of activations has already; call it otherwise"
+        )
+
+
 def test_the_fingerprint_covers_words():
     def told(words, sentences=("One.", "-", "to it"), annotations=None) -> str:
         return Corpus("eng", sentences, ["0", "1", "2"], "x", words, annotations).fingerprint

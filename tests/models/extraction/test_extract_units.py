@@ -279,6 +279,23 @@ def test_embeddings_are_the_rows_of_words_that_are_one_piece(originals, tmp_path
     assert store.manifest["of_several_pieces"] > 0 and store.arrays == ["layer_00"]
 
 
+def test_the_embedding_of_a_word_is_the_row_of_its_subword_as_it_stands_in_a_sentence(
+    originals, tmp_path
+):
+    """Byte-level BPE has another subword for a word that begins a text."""
+    encoder = load_encoder(str(originals["roberta"]))
+    store = extract(encoder, text(), tmp_path / "store", unit="embedding")
+    table = encoder.token_embeddings().numpy()
+    behind, first = 0, 0
+    for word, row in zip(store.index()["word"], store.layer(0), strict=True):
+        (mine,) = [t for t in encoder.tokenizer.tokenize(f" {word}") if t != "Ġ"]
+        assert np.array_equal(row, table[encoder.tokenizer.convert_tokens_to_ids(mine)])
+        behind += mine.startswith("Ġ")
+        first += encoder.tokenizer.tokenize(word) != [mine]
+    assert behind and first
+    assert store.manifest["settings"]["behind"] == "a space"  # an older folder is another
+
+
 def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, tmp_path):
     encoder = load_encoder(str(originals["bert"]))
     every = extract(
@@ -418,6 +435,25 @@ def test_annotations_of_words_are_columns_of_the_index(originals, tmp_path):
     )
     store = extract(encoder, tagged, tmp_path / "store", unit="word")
     assert store.index()["upos"] == ["DET", "NOUN", "X"] and store.rows(upos="NOUN").tolist() == [1]
+
+
+def test_the_first_blocks_may_have_no_word(originals, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_block_text", lambda *_: 1)  # a block for each line
+    lines, spans = ["...", "the cat", "-"], [[], [(0, 3), (4, 7)], []]
+    columns = {"upos": [[], ["DET", "NOUN"], []]}
+    corpora = [
+        Corpus("eng", some, [str(n) for n in range(len(some))], "t", words=words, annotations=notes)
+        for some, words, notes in (
+            (lines, spans, columns),
+            (lines[1:2], spans[1:2], {"upos": columns["upos"][1:2]}),
+        )
+    ]
+    encoder = load_encoder(str(originals["bert"]))
+    stores = [
+        extract(encoder, one, tmp_path / str(n), unit="word") for n, one in enumerate(corpora)
+    ]
+    assert np.array_equal(*map(layers, stores))
+    assert [one.index()["upos"] for one in stores] == [["DET", "NOUN"]] * 2
 
 
 def test_a_stopped_average_begins_anew_where_blocks_are_others(originals, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ one below."""
 import pytest
 import torch
 from model_families import FAMILIES, VOCABULARY, load_family, save_family
+from transformers import AutoConfig, AutoModel
 
 from crosslens.errors import InputError
 from crosslens.models.extraction.outputs import captured, output_names
@@ -123,6 +124,15 @@ def test_each_hidden_state_is_made_of_the_one_below_and_what_the_sublayers_add(f
         torch.testing.assert_close(m[real], expected_mlp[real], atol=1e-5 * scale, rtol=0)
         torch.testing.assert_close(hidden[i + 1][real], expected[real], atol=1e-5 * scale, rtol=0)
         assert float(a[real].abs().max()) > 1e-3  # else nothing was tested
+
+
+@pytest.mark.parametrize("name", ["bert", "deberta", "mpnet"])
+def test_random_weights_have_no_final_norm_either(tmp_path, name):
+    """Their embedding of padding is 0, and so is what every normalisation gives for it."""
+    there = tmp_path / "random"
+    save_family(there, name)
+    AutoModel.from_config(AutoConfig.from_pretrained(there)).save_pretrained(there)
+    assert load_encoder(there).final_norm is None
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer, models
 from torch import nn
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertForPreTraining
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForPreTraining,
+    PreTrainedTokenizerFast,
+)
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
@@ -76,6 +83,15 @@ def test_a_special_token_without_a_role_keeps_its_row(tmp_path):
         there, here = first.convert_tokens_to_ids(name), second.convert_tokens_to_ids(name)
         assert second.convert_ids_to_tokens(here) == name and torch.equal(new[here], old[there])
     assert made.made["copied"] == 7  # the five with a role, and these
+
+
+def test_a_tokeniser_without_special_tokens_keeps_none():
+    words = Tokenizer(models.WordLevel({"cat": 0, "chat": 1}, unk_token="cat"))
+    bare = PreTrainedTokenizerFast(tokenizer_object=words)
+    assert not bare.all_special_ids
+    table = np.arange(4, dtype=np.float32).reshape(2, 2)
+    found = new_rows("random", table, ["cat"], bare, bare, None, 0)
+    assert found.rows.shape == (2, 2)
 
 
 def test_static_vectors_are_those_of_the_very_subwords(monkeypatch):
