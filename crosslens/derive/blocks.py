@@ -153,10 +153,18 @@ def derive_blocks(
     """Many blocks of one length, as an array of the same shape (b, n): segments are counted through
     all of them.
 
+    Raises
+    ------
+    InputError: blocks of several lengths; otherwise as :func:`derive_block`.
+
     >>> from crosslens.derive.transliteration import SubwordTransliteration
     >>> derive_blocks(np.array([[0, 5, 2], [0, 6, 2]]), SubwordTransliteration(10)).tolist()
     [[0, 15, 2], [0, 16, 2]]
     """
+    if len({len(block) for block in blocks}) > 1:
+        lengths = [len(block) for block in blocks]
+        got = f"lengths from {min(lengths)} to {max(lengths)}"
+        refuse("blocks", "blocks of one length", got, "derive each by derive_block")
     made, number = np.empty_like(blocks, dtype=np.int64), 0
     for row, block in enumerate(blocks):
         derived = derive_block(

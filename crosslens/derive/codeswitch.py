@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from crosslens.checks import is_number
 from crosslens.errors import quote, refuse
 
 __all__ = ["CodeSwitch", "Switched", "translations_of"]
@@ -123,7 +124,7 @@ class CodeSwitch(Generic[W]):
         most: float = 0.15,
     ) -> None:
         for name, value in (("rate", rate), ("most", most)):
-            if not 0 <= value <= 1:
+            if not is_number(value) or not 0 <= value <= 1:
                 refuse(name, "a share from 0 to 1", quote(value), "0.3 and 0.15 are the paper's")
         if not translations:
             refuse("translations", "at least one word", "none", "give a dictionary")

@@ -180,7 +180,7 @@ def _dictionaries(
 
 
 def _read(path: str, most: int | None) -> StaticVectors:
-    """A file's words and vectors, each of which has a direction."""
+    """A file's words and vectors, without those that have no direction."""
     from crosslens.readers.fasttext import read_fasttext_bin
 
     found: Any = (
@@ -190,11 +190,18 @@ def _read(path: str, most: int | None) -> StaticVectors:
     )
     if changed := sum("\ufffd" in word for word in found.words):
         say(f"{path}: {changed} of {len(found.words):,} words hold bytes that are not UTF-8")
-    zero = np.flatnonzero(~np.any(found.vectors, axis=1))
-    if len(zero):
-        got = f"{len(zero)} of zeros, the first of {found.words[zero[0]]!r}"
-        refuse(path, "vectors with a direction", got, "remove these words: they have no cosine")
-    return found
+    there = np.any(found.vectors, axis=1)
+    if not there.any():
+        refuse(path, "vectors with a direction", "zeros alone", "give vectors that are trained")
+    if there.all():
+        return found
+    without = np.flatnonzero(~there)
+    say(
+        f"{path}: left out are {len(without):,} of {len(there):,} words whose vectors are zeros, "
+        f"which have no cosine, {found.words[without[0]]!r} first"
+    )
+    words = [found.words[row] for row in np.flatnonzero(there)]
+    return StaticVectors(words, found.vectors[there], found.duplicates)
 
 
 def _read_from(files: Mapping[str, str | Path], pairs: Mapping[str, str]) -> dict[str, Any]:

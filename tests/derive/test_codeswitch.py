@@ -99,6 +99,7 @@ def test_nothing_known_is_nothing_replaced():
     ("call", "message"),
     [
         (lambda: CodeSwitch(UPPER, rate=1.5), r"rate: expected a share from 0 to 1, got 1\.5"),
+        (lambda: CodeSwitch(UPPER, rate="0.3"), r"rate: expected a share from 0 to 1, got '0\.3'"),
         (lambda: CodeSwitch(UPPER, most=math.nan), "most: expected a share from 0 to 1, got nan"),
         (lambda: CodeSwitch({}), "translations: expected at least one word, got none"),
         (lambda: CodeSwitch({"dog": {}}), "translations of 'dog' that sum to 1, got {}"),

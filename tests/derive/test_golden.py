@@ -131,6 +131,13 @@ def test_what_nothing_can_be_drawn_from_is_refused(how, changes, told):
         assert told in str(refused.value)
 
 
+def test_blocks_are_of_one_length():
+    with pytest.raises(
+        InputError, match="blocks: expected blocks of one length, got lengths from 3"
+    ):
+        derive_blocks([[0, 5, 2], [0, 6, 7, 2]], MOVED)
+
+
 def test_each_segment_is_drawn_by_its_number_which_goes_on_from_block_to_block():
     blocks = np.array([[0, *range(10, 20), 2, *range(20, 30), 2], [0, *range(30, 51), 2]])
     how = Permutation(per_epoch=True)
