@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
+from crosslens.checks import is_whole
 from crosslens.errors import InputError, StoreError, check_choice, quote, refuse
 from crosslens.evidence import Evidence, SharedTexts
 from crosslens.files import parse_json, write_whole
@@ -209,16 +210,24 @@ class Score:
         InputError: a number is infinite, or ``details`` holds something that JSON has no word for.
         """
         numbers = {name: getattr(self, name) for name in ("value", "low", "high")}
-        told = {
-            name: None if number is None or math.isnan(number) else float(number)
-            for name, number in numbers.items()
-        }
-        told["seed"] = None if self.seed is None else int(self.seed)  # as a user may give numpy's
         try:
-            return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
+            told = {
+                name: None if number is None or math.isnan(number) else float(number)
+                for name, number in numbers.items()
+            }
+            return json.dumps(
+                {**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False, default=_whole
+            )
         except (TypeError, ValueError) as error:
             expected = "finite numbers and details made of JSON types"
             refuse(f"score {self.quantity}", expected, str(error), "repair the measurement")
+
+
+def _whole(value: Any) -> int:
+    """A whole number of numpy's, as a user may give it."""
+    if not is_whole(value):
+        raise TypeError(f"{type(value).__name__} is of no type that JSON has")
+    return int(value)
 
 
 class _Row(TypedDict):
@@ -492,6 +501,10 @@ def read_scores(path: str | Path) -> Iterator[Score]:
                     remedy,
                     StoreError,
                 )
+            for name in ("value", "low", "high"):
+                if row.get(name) in (math.inf, -math.inf):  # 1e999
+                    where = f"{path}:{number}, key {name}"
+                    refuse(where, "a finite number", str(row[name]), remedy, StoreError)
             try:
                 yield Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
             except InputError:

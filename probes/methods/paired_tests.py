@@ -98,13 +98,17 @@ def mcnemar(
 
     Raises
     ------
-    InputError: no items, or different numbers of them.
+    InputError: no items, different numbers of them, or outcomes that are not True or False.
 
     >>> test = mcnemar(np.arange(20) < 14, np.arange(20) < 8)
     >>> test.only_first, test.only_second, round(test.difference, 3), round(test.p, 6)
     (6, 0, 0.3, 0.015625)
     """
-    difference, low, high = paired_interval(first, second, groups)  # and refuses other shapes
+    for name, outcomes in zip(("first", "second"), (first, second), strict=True):
+        if outcomes.ndim != 1 or outcomes.dtype != bool:
+            got = f"{outcomes.dtype} of shape {outcomes.shape}"
+            refuse(name, "True or False for each item", got, "give whether each was right")
+    difference, low, high = paired_interval(first, second, groups)  # and refuses other numbers
     more, less = int(np.sum(first & ~second)), int(np.sum(second & ~first))
     balance = first.astype(np.int64) - second
     if groups is not None:

@@ -89,6 +89,17 @@ class TakenRows:
     def __getitem__(self, rows: Any) -> np.ndarray:
         return np.asarray(self._array[self._rows[rows]])
 
+    def taken_from(self, rows: np.ndarray) -> np.ndarray:
+        """Which rows of the array some of these are; of the innermost, where rows of rows are
+        taken.
+
+        >>> TakenRows(TakenRows(np.zeros((9, 1)), [8, 5, 2]), [2, 1]).taken_from(np.array([0]))
+        array([2])
+        """
+        numbers = self._rows[rows]
+        inner = isinstance(self._array, TakenRows)
+        return self._array.taken_from(numbers) if inner else numbers
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self[:] if dtype is None else self[:].astype(dtype)
 
@@ -380,9 +391,11 @@ def _blocks(source: Any, some: slice | None = None) -> Iterator[tuple[slice, np.
 
 def _refuse_numbers(source: Any, name: str) -> None:
     """Say which rows are not finite, or that finite ones are too large."""
-    bad = np.concatenate([~np.isfinite(block).all(axis=1) for _, block in _blocks(source)])
-    if bad.any():
-        got = f"NaN or infinity in {bad.sum()} row(s), the first is row {bad.argmax()}"
+    finite = np.concatenate([np.isfinite(block).all(axis=1) for _, block in _blocks(source)])
+    bad = np.flatnonzero(~finite)
+    if len(bad):
+        first = (source.taken_from(bad) if isinstance(source, TakenRows) else bad).min()
+        got = f"NaN or infinity in {len(bad)} row(s), the first is row {first}"
         refuse(name, "finite numbers", got, "remove or repair these rows")
     expected = f"numbers whose sums fit in {_precision(source)}"
     refuse(name, expected, "an overflow", "rescale the vectors")

@@ -213,8 +213,10 @@ def hold_out_dev(
         labels[parts.train], names, np.array([1 - fraction]), check_seed(seed)
     )
     if not len(dev):
-        got = f"{fraction} of {len(parts.train)} training item(s)"
-        refuse("fraction", "a share that holds an item", got, "give more items, or a larger share")
+        most = int(np.unique(labels[parts.train], return_counts=True)[1].max(initial=0))
+        got = f"{fraction} of at most {most} training item(s) of a label"
+        expected = "a share that holds an item of some label"
+        refuse("fraction", expected, got, "give more items, or a larger share")
     drawn = (
         f"{parts.drawn}; dev is a random {100 * fraction:g} % of train, each label by itself, "
         f"seed {seed}"

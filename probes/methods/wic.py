@@ -174,6 +174,10 @@ def wic(
     check_choice(representation, "representation", REPRESENTATIONS)
     there = _check_parts(parts, representation, "parts")
     train, others = there["train"], [name for name in parts if name != "train"]
+    if len(np.unique(train.same)) < 2:
+        got = f"{bool(train.same[0])} for all {len(train.same)} training items"
+        expected = "at least two classes, True and False"
+        refuse("parts['train'].same", expected, got, "give items of both kinds")
     settings = (representation, tuple(penalties), held_out, seed)
     answers, chosen = _answers(there, train.same, settings)
     shuffled, _ = _answers(there, shuffled_labels(train.same, seed), settings)
@@ -390,5 +394,7 @@ def best_threshold(values: ArrayLike, same: ArrayLike) -> float:
     wrong = np.bincount(place[~answers], minlength=len(levels))
     # at candidate i, items of the levels below i are answered "different", and all others "same"
     hits = np.r_[0, np.cumsum(wrong)] + np.r_[np.cumsum(right[::-1])[::-1], 0]
-    candidates = np.r_[levels[0], (levels[:-1] + levels[1:]) / 2, np.inf]
+    middles = (levels[:-1] + levels[1:]) / 2
+    # of two neighbouring floats the middle is one of the two, and may be the lower
+    candidates = np.r_[levels[0], np.where(middles > levels[:-1], middles, levels[1:]), np.inf]
     return float(candidates[hits.argmax()])

@@ -70,6 +70,11 @@ def test_numpy_numbers_are_numbers_and_nan_ends_of_an_interval_are_null():
         ).as_json()
     )
     assert (row["value"], row["low"], row["high"]) == (0.25, None, 0.5)
+    whole = {"n": np.int64(7), "layer": np.int32(3), "seed": np.uint8(1)}
+    told = dataclasses.replace(BARE, **whole, details={"part": "test", "groups": np.int64(2)})
+    row = json.loads(told.as_json())
+    assert {name: row[name] for name in whole} == {"n": 7, "layer": 3, "seed": 1}
+    assert row["details"]["groups"] == 2
     assert isinstance(json.loads(dataclasses.replace(BARE, value=1).as_json())["value"], float)
 
 
@@ -78,6 +83,7 @@ def test_numpy_numbers_are_numbers_and_nan_ends_of_an_interval_are_null():
     [
         dataclasses.replace(BARE, value=math.inf),
         dataclasses.replace(BARE, high=-math.inf),
+        dataclasses.replace(BARE, value="x"),
         dataclasses.replace(BARE, details={"x": math.nan}),
         dataclasses.replace(BARE, details={"x": {1, 2}}),
     ],
@@ -144,6 +150,8 @@ def test_an_unknown_quantity_is_refused_with_the_known_ones():
         b'{"quantity": "loss", "value": "1.0", "n": 1}',
         b'{"quantity": "loss", "value": 1.0, "n": 1.5}',
         b'{"quantity": "loss", "value": 1.0, "n": 1, "layer": [3]}'.replace(b"layer", b"value"),
+        b'{"quantity": "loss", "value": 1e999, "n": 1}',
+        b'{"quantity": "loss", "value": 1.0, "high": -1e999, "n": 1}',
         b"[" * 100_000,
     ],
 )
@@ -154,7 +162,9 @@ def test_a_damaged_line_is_named_and_what_is_before_it_was_read(damaged, tmp_pat
     )
     rows = read_scores(tmp_path / "scores.jsonl")
     assert same(next(rows), FULL) and same(next(rows), FULL)
-    with pytest.raises(StoreError, match=r"scores\.jsonl:3(, key (n|quantity|value))?: expected"):
+    with pytest.raises(
+        StoreError, match=r"scores\.jsonl:3(, key (n|quantity|value|high))?: expected"
+    ):
         next(rows)
 
 

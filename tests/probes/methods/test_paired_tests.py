@@ -129,6 +129,13 @@ def test_refusals():
     right = np.ones(4, bool)
     with pytest.raises(InputError, match=r"second: .*got 3"):
         mcnemar(right, right[:3])
+    right = np.array([True, False])
+    for name, sides in (
+        ("first", (np.array([1.0, 0.0]), right)),
+        ("second", (right, np.array([[True, False]]))),
+    ):
+        with pytest.raises(InputError, match=f"{name}: expected True or False for each item, got"):
+            mcnemar(*sides)
     with pytest.raises(InputError, match=r"p: .*got \[0.5, nan\]"):
         holm([0.5, float("nan")])
     with pytest.raises(InputError, match="p: expected a list"):

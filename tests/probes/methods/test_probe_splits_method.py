@@ -70,7 +70,7 @@ def test_dev_is_held_out_of_train_alone():
     assert after.drawn == "given; dev is a random 20 % of train, each label by itself, seed 1"
     with pytest.raises(InputError, match=r"parts: .*got 18 items in"):
         hold_out_dev(after, y)
-    with pytest.raises(InputError, match=r"fraction: .*got 0.1 of 2"):
+    with pytest.raises(InputError, match=r"fraction: .*got 0.1 of at most 1 training item\(s\) of"):
         hold_out_dev(Parts([0, 50], [1]), y)
 
 

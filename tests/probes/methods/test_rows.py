@@ -188,3 +188,12 @@ def test_masks_of_layers_are_not_lost():
     masked = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 1], [0, 0], [0, 0]])
     with pytest.raises(InputError, match=r"layers\[1\]: .*got a masked array"):
         check_layers([np.ones((3, 2)), masked])
+
+
+def test_a_row_without_numbers_is_named_as_its_own_array_counts(rng):
+    layer = rng.normal(size=(60, 3))
+    layer[[55, 52], 1] = np.nan
+    first = TakenRows(layer, np.arange(59, 29, -1))  # rows of rows, as a part of a split has them
+    for taken in (first, TakenRows(first, np.arange(2, 20)), layer):
+        with pytest.raises(InputError, match=r"x: .*in 2 row\(s\), the first is row 52;"):
+            StandardisedLayer.of(taken, "x")

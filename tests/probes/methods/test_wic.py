@@ -236,9 +236,18 @@ def test_refusals():
         wic(changed(first=np.full_like(dev.first, np.nan)), "product")
     with pytest.raises(InputError, match=r"at least two classes"):
         wic({"train": dataclasses.replace(train, same=np.ones(120, bool)), "dev": dev})
+    alike = {"train": dataclasses.replace(train, same=np.ones(120, bool)), "dev": dev}
+    with pytest.raises(InputError, match=r"at least two classes.*got True for all 120 training"):
+        wic(alike, "cosine_threshold")
     with pytest.raises(InputError, match=r"seed: .*got -1"):
         wic(parts, seed=-1)
     with pytest.raises(InputError, match="held_out: expected a fraction"):
         wic(parts, held_out=1.0)
     with pytest.raises(InputError, match=r"same: .*got bool of shape"):
         best_threshold(np.zeros(2), np.ones(1, bool))
+
+
+def test_a_threshold_between_neighbouring_floats_tells_them_apart():
+    low, high = 0.5, float(np.nextafter(0.5, 1))
+    found = best_threshold([low, high], [False, True])
+    assert (low >= found, high >= found) == (False, True)
