@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import crosslens as cl
@@ -80,7 +80,8 @@ def train(arguments: argparse.Namespace) -> None:
             refuse("seeds", expected, recipe, "train with seed=0, seed=1, …")
         if arguments.seeds is not None and arguments.seeds < 1:
             refuse("--seeds", "1 or more", str(arguments.seeds), "3 is usual")
-        _print_estimates(recipe, settings, arguments.seeds)
+        for told, lines in _estimates(recipe, settings, arguments.seeds):
+            print(json.dumps(told) if arguments.json else "\n".join(lines))
         return
     run = cl.train(
         recipe,
@@ -150,34 +151,49 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
     print(*told, sep="\n")
 
 
-def _print_estimates(recipe: str, settings: dict[str, Any], seeds: int | None) -> None:
+def _estimates(
+    recipe: str, settings: dict[str, Any], seeds: int | None
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """What a training is, and what it comes to, part by part: as JSON, and in lines."""
     from crosslens.front.calls import training_recipes
     from crosslens.front.named_trainings import clwe_asked, fine_tuned_of
     from crosslens.models.training.estimate import estimate
-    from crosslens.models.training.settings import describe
+    from crosslens.models.training.settings import describe, recipe_settings
     from crosslens.recipes import study_settings
 
     recipes, last = training_recipes(recipe, settings), fine_tuned_of(recipe, settings)
     for name, one in recipes.items():
         found = estimate(one)
+        cpu = found.flops_per_token * found.tokens / found.here
+        told = {
+            "training": name,
+            "parameters": found.parameters,
+            "flops_per_token": found.flops_per_token,
+            "tokens": found.tokens,
+            "seconds": {"cpu": cpu, "h100": found.on_gpu},
+            "recipe": recipe_settings(found.recipe),
+        }
         head = [f"# {name}"] if len(recipes) > 1 else []
-        print(*head, describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
+        yield told, [*head, describe(found.recipe), "", format_table(found.table), *found.lines]
     if (named := study_settings(recipe)) is not None:
         from crosslens.recipes.controlled import controlled_study
         from crosslens.run.trainings.controlled import expected_cost
 
         name, before, there = named
         study = controlled_study(name, {**before, **settings})
-        print("", "# in all", expected_cost(study, seeds or there or 3), sep="\n")
+        cost = expected_cost(study, seeds or there or 3)
+        yield {"in_all": cost}, ["", "# in all", cost]
     if (asked := clwe_asked(recipe, settings)) is not None:
         from crosslens.recipes.clwe import clwe
 
-        print("", "# vectors", *clwe(asked).lines, sep="\n")
+        lines = list(clwe(asked).lines)
+        yield {"vectors": lines}, ["", "# vectors", *lines]
     if last is not None:
         from crosslens.recipes.fine_tuned import as_settings
 
-        lines = (f"{name} = {value!r}" for name, value in as_settings(last).items())
-        print("", "# fine-tuning", *lines, sep="\n")
+        given = as_settings(last)
+        lines = [f"{name} = {value!r}" for name, value in given.items()]
+        yield {"fine_tuning": given}, ["", "# fine-tuning", *lines]
 
 
 def _settings(texts: Sequence[str]) -> dict[str, Any]:

@@ -194,6 +194,12 @@ def _their_names(name: str, family: Family) -> list[str]:
     return [f"{family.rest[part]}.{kind}"]
 
 
+def _in_their_order(name: str, tensor: Tensor) -> Tensor:
+    """Rows of a tensor in the order of transformers, or back: of the decision on the next sentence
+    0 is theirs for one that follows, and ours for one that does not."""
+    return tensor.flip(0) if name.startswith("follows.") else tensor
+
+
 @torch.no_grad()
 def view_weights(
     model: MaskedLM, language: str | None = None, rows: np.ndarray | None = None
@@ -270,6 +276,7 @@ def export_model(
     theirs: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         names = _their_names(name, family)
+        tensor = _in_their_order(name, tensor)
         theirs.update(zip(names, tensor.chunk(len(names)), strict=True))
     if not config.tied:  # with a matrix of its own, their decoder keeps its own bias, too
         theirs[f"{family.rest['output']}.bias"] = weights["output_bias.value"].clone()
@@ -279,7 +286,10 @@ def export_model(
         folder / "model.safetensors",
         save({k: v.contiguous() for k, v in theirs.items()}, metadata={"format": "pt"}),
     )
-    save_tokenizer(with_segments(tokenizer, config.trained_segments), folder, config.max_positions)
+    segments = config.trained_segments
+    save_tokenizer(
+        with_segments(tokenizer, segments), folder, config.max_positions, segments=segments
+    )
     described = {
         **_describe(config, family),
         "vocab_size": size,
@@ -454,7 +464,7 @@ def import_model(folder: str | Path, *, language: str = "und") -> MaskedLM:
                 f"none called {missing}",
                 "give a whole one",
             )
-        state[name] = torch.cat([weights[n] for n in names])
+        state[name] = _in_their_order(name, torch.cat([weights[n] for n in names]))
     return filled_model(folder, state, config, languages=(language,))
 
 

@@ -310,15 +310,27 @@ def with_special_tokens(tokenizer: Tokenizer) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_NAMED)
 
 
-def save_tokenizer(tokenizer: Tokenizer, folder: str | Path, max_length: int) -> None:
+def save_tokenizer(
+    tokenizer: Tokenizer, folder: str | Path, max_length: int, *, segments: int = 1
+) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json`` as transformers' AutoTokenizer reads
-    them."""
+    them.
+
+    Parameters
+    ----------
+    segments: of the model. Of two, AutoTokenizer is told to give the segment of each token, which it
+        leaves out otherwise, so that both sentences of a pair would be read in the first.
+    """
     folder = Path(folder)
     write_whole(folder / "tokenizer.json", tokenizer.to_str())
-    write_json(
-        folder / "tokenizer_config.json",
-        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **_NAMED},
-    )
+    told: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": max_length,
+        **_NAMED,
+    }
+    if segments > 1:
+        told["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    write_json(folder / "tokenizer_config.json", told)
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:

@@ -362,15 +362,18 @@ class WordSwitch:
         words: Sequence[tuple[int, ...]],
         which: list[int],
     ) -> tuple[list[int], int]:
-        """A row with the words ``which`` written anew, and how many of them there was room for."""
+        """A row with the words ``which`` written anew, and how many of them there was room for: a
+        row of a stream is cut at its end, where translations are longer."""
         longer = [len(words[j]) - (bounds[j][1] - bounds[j][0]) for j in which]
         while self.whole and which and len(row) + sum(longer) > self.room:
             which, longer = which[:-1], longer[:-1]
-        found, at = [], 0
+        found, at, there = [], 0, 0
         for j in which:
-            found += [*row[at : bounds[j][0]], *words[j]]
+            found += row[at : bounds[j][0]]
+            there += len(found) < self.room
+            found += words[j]
             at = bounds[j][1]
-        return [*found, *row[at:]][: self.room], len(which)
+        return [*found, *row[at:]][: self.room], there
 
 
 def _in_subwords(

@@ -14,6 +14,7 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
+    BertForPreTraining,
     BertModel,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -184,6 +185,38 @@ def test_a_view_is_loaded_by_transformers_with_the_same_logits(
         )
         assert not info["missing_keys"] and not info["mismatched_keys"]
         assert same_logits(theirs, model, 0, language)
+
+
+def test_a_pair_of_sentences_is_read_and_decided_on_as_we_do(toy_tokenizer, tmp_path):
+    """By transformers, as its users call it. Its class 0 is a sentence that follows, ours is 1."""
+    config = EncoderConfig(
+        vocab_size=toy_tokenizer.get_vocab_size(),
+        hidden_size=16,
+        layers=2,
+        heads=2,
+        ffn_size=32,
+        max_positions=32,
+        segments=2,
+        next_sentence=True,
+    )
+    model = toy_models.lively(MaskedLM(config, languages=("eng",))).eval()
+    export_model(model, toy_tokenizer, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    theirs, info = BertForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    pair = tokenizer("the cat sat", "on the mat", return_tensors="pt")
+    ids, kinds = pair["input_ids"], pair["token_type_ids"]
+    assert kinds[0, 0] == 0 and kinds[0, -1] == 1
+    with torch.no_grad():
+        found = theirs.eval()(**pair)
+        places = torch.arange(ids.shape[1])[None]
+        last = model.encoder(ids, places, None, None, kinds)[-1]
+        ours = model.follows(torch.tanh(model.pooler(last[:, 0])))
+    torch.testing.assert_close(found.prediction_logits[0], model.scores(last, "eng")[0])
+    torch.testing.assert_close(found.seq_relationship_logits, ours[:, [1, 0]])
+    back = import_model(tmp_path, language="eng")
+    assert torch.equal(back.follows.weight, model.follows.weight)
+    assert torch.equal(back.follows.bias, model.follows.bias)
 
 
 def test_views_of_two_languages_differ_where_they_own_something(toy_model, toy_tokenizer):
