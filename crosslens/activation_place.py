@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from crosslens.activation_plan import Block
+from crosslens.activations import OUTPUTS
 from crosslens.errors import OutputError, StoreError, refuse
 from crosslens.files import lock_file, read_json, same_settings
 
@@ -36,7 +37,8 @@ __all__ = [
 # their way to one of these), and those among them that hold work.
 _OURS = re.compile(
     r"\..*|(plan|blocks|manifest)\.json|index\.parquet|checksums\.bin|(earlier|journal-\d+)\.jsonl"
-    r"|(layer|attention|mlp)_\d{2,}\.safetensors|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
+    rf"|({'|'.join(OUTPUTS.values())})_\d{{2,}}\.safetensors"
+    r"|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
 )
 _WORK = re.compile(r"journal-|earlier|sums-")
 _ANEW = (

@@ -33,6 +33,7 @@ __all__ = [
     "lock_file",
     "lock_folder",
     "make_folder",
+    "nearest_there",
     "need_space",
     "parse_json",
     "read_json",
@@ -444,6 +445,21 @@ def remove_folder(path: str | Path, names: Set[str]) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
+def nearest_there(path: str | Path) -> Path:
+    """The path itself, or the nearest folder above it that is there.
+
+    Raises
+    ------
+    OutputError: links on the way lead to each other.
+    """
+    try:
+        above = Path(path).resolve().parents
+    except (OSError, RuntimeError) as error:  # the latter before Python 3.13
+        remedy = "choose another folder"
+        refuse(str(path), "a path to a folder", str(error), remedy, OutputError)
+    return next(one for one in (Path(path), *above) if one.exists())
+
+
 def need_space(folder: str | Path, size: int, argument: str) -> None:
     """Refuse when the disk of ``folder`` (which need not exist yet) has less than ``size`` bytes
     free.
@@ -452,7 +468,7 @@ def need_space(folder: str | Path, size: int, argument: str) -> None:
     ------
     OutputError: the disk is too full.
     """
-    there = next(path for path in (Path(folder), *Path(folder).resolve().parents) if path.exists())
+    there = nearest_there(folder)
     free = shutil.disk_usage(there).free
     if free < size:
         got = f"{free / 1e6:.1f} MB at {folder}"

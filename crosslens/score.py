@@ -502,9 +502,10 @@ def read_scores(path: str | Path) -> Iterator[Score]:
                     StoreError,
                 )
             for name in ("value", "low", "high"):
-                if row.get(name) in (math.inf, -math.inf):  # 1e999
+                # Python reads 1e999, and NaN and Infinity, which are no JSON
+                if row.get(name) is not None and not math.isfinite(row[name]):
                     where = f"{path}:{number}, key {name}"
-                    refuse(where, "a finite number", str(row[name]), remedy, StoreError)
+                    refuse(where, "a finite number or null", str(row[name]), remedy, StoreError)
             try:
                 yield Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
             except InputError:

@@ -236,6 +236,10 @@ def _reading(path: str | Path) -> Iterator[None]:
         yield
     except IsADirectoryError:
         refuse(str(path), "a text file", "a folder", "name the file in it")
+    except ValueError as error:
+        if "\0" not in str(path):
+            raise
+        refuse(repr(str(path)), "a file", str(error), "correct its name")
     except (OSError, EOFError, zlib.error) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else f"an error ({error})"
         refuse(str(path), "a text file that can be read", what, "check the path")

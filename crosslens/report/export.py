@@ -4,6 +4,7 @@ and PNG."""
 import csv
 import dataclasses
 import io
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     Parameters
     ----------
     folder: of a finished run of any kind. out: a new folder, or one of an earlier export, which is
-        written over.
+        written over; figures that it has of other tasks are removed.
 
     Returns
     -------
@@ -76,6 +77,7 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     ):
         expected = "a new folder, or one of an earlier export"
         refuse(str(out), expected, "something else", "choose another folder", OutputError)
+    earlier = _tasks_of(out / "scores.csv")
     tables = list(_tables(first))
     make_folder(out / "figures", "--out")
     texts = {
@@ -85,7 +87,20 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     }
     for name, text in texts.items():
         write_whole(out / name, text)
-    return [*(out / name for name in texts), *_figures(first, config, out / "figures")]
+    figures = _figures(first, config, out / "figures")
+    for task, kind in itertools.product(earlier, FORMATS):
+        if (path := out / "figures" / f"{task}.{kind}") not in figures:
+            path.unlink(missing_ok=True)
+    return [*(out / name for name in texts), *figures]
+
+
+def _tasks_of(table: Path) -> list[str]:
+    """The tasks of an earlier export, whose figures are beside its table."""
+    if not table.is_file():
+        return []
+    with open(table, encoding="utf-8", newline="") as lines:
+        found = {row.get("task") or "" for row in csv.DictReader(lines)}
+    return sorted(task for task in found if task and Path(task).name == task)
 
 
 def _measured(folder: Path) -> tuple[dict[str, Any], list[Score], list[Score]]:

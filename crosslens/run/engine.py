@@ -26,6 +26,7 @@ from crosslens.files import (
     lock_file,
     lock_folder,
     make_folder,
+    nearest_there,
     read_json,
     write_json,
 )
@@ -238,7 +239,7 @@ class Run:
 
 def _check_writable(path: Path) -> None:
     """Refuse a place where no folder can be made, without making one."""
-    there = next(one for one in (path, *path.resolve().parents) if one.exists())
+    there = nearest_there(path)
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         expected, got = "a folder that can be written to", f"{there}, which cannot"
         refuse(str(path), expected, got, "choose another folder", OutputError)

@@ -324,10 +324,12 @@ def _measure(
         pair = stores[condition][a], stores[condition][b]
         common = {"encoder": " / ".join(names), "seed": study.seed}
         control = None if condition == "encoder" else condition
-        jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(
+        # eng-fra and eng are another pair than eng and fra-eng
+        both = f"{a}~{b}" if "-" in a + b else f"{a}-{b}"
+        jobs[f"retrieval.{both}.{condition}"] = functools.partial(
             retrieval_scores, *pair, split, common, control, hits=True, on_train=control is None
         )
-        jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(
+        jobs[f"similarity.{both}.{condition}"] = functools.partial(
             similarity_scores, *pair, common, control=control, seed=study.seed
         )
     if study.shared and not told_apart(list(stores["encoder"].values())):

@@ -25,6 +25,7 @@ from crosslens.files import (
     lock_file,
     lock_folder,
     make_folder,
+    nearest_there,
     need_space,
     read_json,
     same_settings,
@@ -381,3 +382,11 @@ def test_where_a_file_system_has_no_locks_work_is_not_refused(tmp_path, monkeypa
     monkeypatch.setattr(files.fcntl, "flock", fail(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"), lock_folder(tmp_path):
         pass
+
+
+def test_links_that_lead_to_each_other_are_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path / "loop", tmp_path / "loop" / "run"):
+        with pytest.raises(OutputError, match="loop.*: expected a path to a folder, got "):
+            nearest_there(path)
+    assert nearest_there(tmp_path / "no" / "such") == tmp_path

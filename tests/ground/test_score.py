@@ -151,6 +151,7 @@ def test_an_unknown_quantity_is_refused_with_the_known_ones():
         b'{"quantity": "loss", "value": 1.0, "n": 1.5}',
         b'{"quantity": "loss", "value": 1.0, "n": 1, "layer": [3]}'.replace(b"layer", b"value"),
         b'{"quantity": "loss", "value": 1e999, "n": 1}',
+        b'{"quantity": "loss", "value": NaN, "n": 1}',
         b'{"quantity": "loss", "value": 1.0, "high": -1e999, "n": 1}',
         b"[" * 100_000,
     ],

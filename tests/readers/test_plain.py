@@ -338,3 +338,10 @@ def test_memory_and_open_files_do_not_grow_with_an_opened_text(text):
     assert kept < table + 30_000 and most < kept + 28_000 < os.path.getsize(path) / 4
     del there
     assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_a_name_with_a_nul_is_refused(tmp_path):
+    """As a --config file may have it."""
+    for read in (read_text, open_text):
+        with pytest.raises(InputError, match=r"a\\x00b.txt': expected a file, got .*null"):
+            read(str(tmp_path / "a\0b.txt"), "eng")

@@ -217,6 +217,18 @@ def test_a_run_is_exported_to_a_folder_of_its_own_with_the_same_bytes_again(run,
     assert snapshot(tmp_path / "out") == first
 
 
+def test_figures_of_an_earlier_export_that_this_run_has_not_are_removed(run, tmp_path):
+    out = tmp_path / "out"
+    export_run(run, out)
+    (out / "figures" / "mine.pdf").write_text("a figure of the user's")
+    some = [score for score in SCORES if score.task != "sentence_retrieval"]
+    assert 0 < len(some) < len(SCORES)
+    write_scores(some, run / "scores.jsonl")
+    told = export_run(run, out)
+    there = {path for path in out.rglob("*") if path.is_file()}
+    assert there - {*told} == {out / "figures" / "mine.pdf"}
+
+
 def test_other_folders_are_refused(run, tmp_path, capsys):
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -20,7 +20,7 @@ from pages import Page
 from synthetic_study import make_study
 
 import crosslens.report
-from crosslens.errors import InputError, StoreError
+from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.report import render_report, write_report
 from crosslens.report.folders.study import CONTROL_OF, clear_of, load_study
 from crosslens.report.parts.drawing import Style, plain_style, upper_limit
@@ -547,6 +547,9 @@ def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="folder: expected"):
         render_report(tmp_path)
     (tmp_path / "config.json").write_text("{}")
+    told = r"x\.html: expected a file in a folder that is there, got no folder .*no/such; make"
+    with pytest.raises(OutputError, match=told):
+        write_report(folder, tmp_path / "no" / "such" / "x.html")
     with pytest.raises(InputError, match=r"a run folder with scores\.jsonl"):
         render_report(tmp_path)
     (tmp_path / "scores.jsonl").write_text("")

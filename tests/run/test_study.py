@@ -239,6 +239,16 @@ def test_the_layer_told_of_is_chosen_on_the_training_sentences_and_few_pairs_are
     assert summary(tmp_path)[1].startswith("Layer 0 of 0-1 (the best mean on these very sentences")
 
 
+def test_codes_with_hyphens_are_told_apart(small_encoder, texts, tmp_path):
+    """eng-fra with eng is another pair than eng with fra-eng: one took the other's place."""
+    named = dict(zip(("eng-fra", "eng", "fra-eng"), texts.values(), strict=True))
+    encoders = {"*": str(small_encoder)}
+    study = Study(encoders=encoders, texts=named)
+    scores = list(read_scores(run_study(study, tmp_path / "run") / "scores.jsonl"))
+    found = {(s.source, s.target) for s in scores if s.task == "sentence_retrieval"}
+    assert found == set(itertools.permutations(named, 2))
+
+
 def test_two_encoders_of_one_shape_are_two_random_controls(small_encoder, texts, tmp_path):
     second = other_encoder(tmp_path / "second", layers=2, width=16, seed=2)
     texts.pop("rus")

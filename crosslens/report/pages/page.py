@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import OutputError, refuse
-from crosslens.files import read_json, write_whole
+from crosslens.files import read_json, write_file
 from crosslens.report.pages.clwe import clwe_page
 from crosslens.report.pages.controlled import controlled_page
 from crosslens.report.pages.controlled_runs import controlled_runs_page
@@ -102,12 +102,12 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     Raises
     ------
     InputError, StoreError: see :func:`render_report`. OutputError: ``path`` is a file that is no
-        report.
+        report, or its folder is not there; or it cannot be written.
     """
     if path is not None:
         _check_page(Path(path))
     path = Path(folder) / "report.html" if path is None else Path(path)
-    write_whole(path, render_report(folder))
+    write_file(path, render_report(folder))
     return path
 
 
@@ -129,12 +129,15 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
         page = transplants_page
     else:
         page = _COMPARISONS.get(run_kind(folders[0]) if folders else "probe", probe_runs_page)
-    write_whole(path, page(folders))
+    write_file(path, page(folders))
     return Path(path)
 
 
 def _check_page(path: Path) -> None:
-    """Refuse to write over a file of somebody else's."""
+    """Refuse to write over a file of somebody else's, or into a folder that is not there."""
+    if not path.parent.is_dir():
+        expected, remedy = "a file in a folder that is there", "make the folder first"
+        refuse(str(path), expected, f"no folder {path.parent}", remedy, OutputError)
     if not path.is_file():
         return
     with open(path, "rb") as file:

@@ -6,9 +6,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from model_families import save_family
 from toy_models import HARD, KINDS, PLACES, change_weights
 from transformers import AutoModel, AutoTokenizer
 
+from crosslens.activations import OUTPUTS
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
 from crosslens.models.extraction import encode
@@ -168,6 +170,24 @@ def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, mon
     )  # no block is encoded a second time
     assert files(tmp_path / "store") == files(tmp_path / "undisturbed")
     assert not (tmp_path / "store.partial").exists()
+
+
+def test_what_was_stopped_is_resumed_whatever_is_kept_of_it(tmp_path, monkeypatch):
+    save_family(tmp_path / "gpt", "gpt2")
+    encoder = load_encoder(tmp_path / "gpt")
+    lines, outputs = ["the cat sat", "and lay there"], tuple(OUTPUTS)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, "encode", stopped)
+        extract(encoder, lines, tmp_path / "store", outputs=outputs)
+    names = {path.name.split("_")[0] for path in (tmp_path / "store.partial").glob("*_0*")}
+    assert names == set(OUTPUTS.values())
+    extract(encoder, lines, tmp_path / "store", outputs=outputs)
+    extract(encoder, lines, tmp_path / "undisturbed", outputs=outputs)
+    assert files(tmp_path / "store") == files(tmp_path / "undisturbed")
 
 
 def test_a_finished_store_is_opened_without_encoding(originals, tmp_path, monkeypatch):
