@@ -144,6 +144,8 @@ def cka_intervals(
     with a weak relation of such a spectrum, 90 to 93 % at n = 200 and 94 to 96 % from n = 2,000. Of
     unrelated sides whose heavy-tailed lengths and such a spectrum are shared 88 to 92 %, at n =
     2,000 still: their eighth moments are infinite.
+    With fewer than 30 items it is too narrow: at 8 and at 15 it covers 70 to 81 % of values between
+    .5 and .95 of layers whose spectrum decays, at 30 some 90 %.
 
     References
     ----------
