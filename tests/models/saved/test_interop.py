@@ -336,7 +336,7 @@ def test_a_folder_is_finished_only_when_config_json_is_there(
     """A resumed run takes config.json for the sign that the export is whole: it must be the last
     file."""
 
-    def killed(*_):
+    def killed(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("crosslens.models.saved.interop.save_tokenizer", killed)
