@@ -68,9 +68,10 @@ class Answered:
 
     def named(self, score: Score) -> Score:
         """The score with languages called as the study calls them."""
-        fields = {"source": score.source, "target": score.target}
-        codes = {name: code and (self.code(code) or code) for name, code in fields.items()}
-        return dataclasses.replace(score, **codes)
+        source, target = (
+            code and (self.code(code) or code) for code in (score.source, score.target)
+        )
+        return dataclasses.replace(score, source=source, target=target)
 
 
 def study_means(
