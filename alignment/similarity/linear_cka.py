@@ -50,8 +50,8 @@ class LayerCKA:
         is close to 1 for any two encoders when n is small beside d: read the debiased one then.
     debiased_low, debiased_high: shape (Lx, Ly), 95 % interval of the true value, around
         ``debiased``, which with fewer than 30 items is too narrow; NaN where none was asked for,
-        and where nearly all that varies is in one of the groups of items. There is none of ``biased``, which is off by about d / n from what it
-        estimates.
+        and where nearly all that varies is in one of the groups of items. There is none of
+        ``biased``, which is off by about d / n from what it estimates.
     n: number of items.
     """
 

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,19 @@ def _order_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _check_files(files: Mapping[str, Mapping[str, str]], *, parsed: bool, ordered: bool) -> None:
+    """Refuse a file that is not there, or has no trees where words are put in order, before an order
+    is learnt, a text parsed or another file derived."""
+    for kind, some in files.items():
+        for path in some.values():
+            if not Path(path).exists():
+                refuse(path, "a file", "no such file", "correct the path")
+            trees = path.removesuffix(".gz").endswith(".conllu")
+            if kind == "text" and ordered and not (parsed or trees):
+                remedy = "add --parser, or give a treebank (.conllu)"
+                refuse(path, "trees, whose words are put in order", "plain text", remedy)
+
+
 def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The transformation, and the word order in it, None where there is none."""
     if arguments.order_of is None:
@@ -193,6 +207,7 @@ def derive(arguments: argparse.Namespace) -> None:
         refuse("--parser", "a plain text to parse", "none", "add --text LANGUAGE=FILE")
     if (kept := Path(arguments.out) / "config.json").exists():
         read_json(kept, Any)  # a damaged one is refused before anything is learnt or written
+    _check_files(files, parsed=arguments.parser is not None, ordered=arguments.order_of is not None)
     how, order = _how(arguments)
     if arguments.parser is not None:
         told = {"words": arguments.words, "device": arguments.device}

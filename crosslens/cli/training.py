@@ -80,7 +80,8 @@ def train(arguments: argparse.Namespace) -> None:
             refuse("seeds", expected, recipe, "train with seed=0, seed=1, …")
         if arguments.seeds is not None and arguments.seeds < 1:
             refuse("--seeds", "1 or more", str(arguments.seeds), "3 is usual")
-        for told, lines in _estimates(recipe, settings, arguments.seeds):
+        gpu = str(arguments.device).startswith("cuda")
+        for told, lines in _estimates(recipe, settings, arguments.seeds, gpu=gpu):
             print(json.dumps(told) if arguments.json else "\n".join(lines))
         return
     run = cl.train(
@@ -152,7 +153,7 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
 
 
 def _estimates(
-    recipe: str, settings: dict[str, Any], seeds: int | None
+    recipe: str, settings: dict[str, Any], seeds: int | None, *, gpu: bool
 ) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """What a training is, and what it comes to, part by part: as JSON, and in lines."""
     from crosslens.front.calls import training_recipes
@@ -181,7 +182,7 @@ def _estimates(
 
         name, before, there = named
         study = controlled_study(name, {**before, **settings})
-        cost = expected_cost(study, seeds or there or 3)
+        cost = expected_cost(study, seeds or there or 3, gpu=gpu)
         yield {"in_all": cost}, ["", "# in all", cost]
     if (asked := clwe_asked(recipe, settings)) is not None:
         from crosslens.recipes.clwe import clwe

@@ -21,6 +21,7 @@ _H100 = 989e12  # its bfloat16 peak, operations per second
 # Width to the share of it that a training has alone: measured at width 64 in batches of 2,048 tokens
 # as CUDA graphs, and at 256 in batches of 16,384 without; that of wider models is assumed.
 _SHARES, _WIDE_SHARE = {64: 0.0025, 256: 0.02}, 0.4
+_FLOAT32 = 67e12 / _H100  # of float32, as which products are then computed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +49,10 @@ class Estimate:
     @property
     def gpu_share(self) -> float:
         """The share of an H100's bfloat16 peak that is reckoned with: of the next width that was
-        measured."""
+        measured; of wider models in float32 as much of the peak of float32."""
         width = self.recipe.encoder.hidden_size
-        return next((share for most, share in _SHARES.items() if width <= most), _WIDE_SHARE)
+        wide = _WIDE_SHARE * (_FLOAT32 if self.recipe.precision == "float32" else 1)
+        return next((share for most, share in _SHARES.items() if width <= most), wide)
 
     @property
     def on_gpu(self) -> float:
@@ -79,7 +81,7 @@ class Estimate:
             f"time: about {duration(max(total / self.here, 1))} of pure products on this machine's "
             f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
             f"expect two to three times as long), about {duration(max(self.on_gpu, 1))} on one H100 at "
-            f"{100 * self.gpu_share:g} % of its bfloat16 peak",
+            f"{100 * self.gpu_share:.2g} % of its bfloat16 peak",
             *(left_open if self.recipe.validation is None else []),
         ]
 

@@ -150,3 +150,19 @@ def test_a_file_of_a_later_version_is_refused(saved, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(told))
     with pytest.raises(InputError, match="key word_order: expected 1, got 2; use a newer version"):
         read_word_order(tmp_path / "x.json")
+
+
+def test_what_cannot_be_put_in_order_is_refused_before_an_order_is_learnt(tmp_path, capsys):
+    french = conllu(tmp_path / "fra.conllu", projective(60))
+    (tmp_path / "eng.txt").write_text("A sentence.\n")
+    order = ["--order-of", f"fra={french}", "--save-order", str(tmp_path / "order.json")]
+    for given, told in (
+        (["--treebank", "eng=nothere.conllu"], "nothere.conllu: expected a file, got no such file"),
+        (
+            ["--text", f"eng={tmp_path / 'eng.txt'}"],
+            "eng.txt: expected trees, whose words are put in order, got plain text; add --parser",
+        ),
+    ):
+        assert main(["derive", *given, *order, "--out", str(tmp_path / "out")]) == 2
+        assert told in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"fra.conllu", "eng.txt"}

@@ -549,7 +549,7 @@ def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     told = r"x\.html: expected a file in a folder that is there, got no folder .*no/such; make"
     with pytest.raises(OutputError, match=told):
-        write_report(folder, tmp_path / "no" / "such" / "x.html")
+        write_report(tmp_path, tmp_path / "no" / "such" / "x.html")
     with pytest.raises(InputError, match=r"a run folder with scores\.jsonl"):
         render_report(tmp_path)
     (tmp_path / "scores.jsonl").write_text("")

@@ -380,7 +380,7 @@ def expected_cost(study: ControlledStudy, seeds: int, *, gpu: bool = False) -> s
     conditions = f"{len(found)} condition{'s' * (len(found) > 1)}, {seeds} seed{'s' * (seeds > 1)}"
     millions = f"{tokens / 1e6:,.0f}" if tokens >= 1e7 else f"{tokens / 1e6:.2g}"
     where = (
-        f"on one H100 at {100 * found[0].gpu_share:g} % of its bfloat16 peak"
+        f"on one H100 at {100 * found[0].gpu_share:.2g} % of its bfloat16 peak"
         if gpu
         else "of pure products on this machine's CPU, expect two to three times as long"
     )

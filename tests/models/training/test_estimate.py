@@ -60,3 +60,16 @@ def test_the_rate_of_products_is_measured():
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read():
     with pytest.raises(InputError, match="sharing: .*got 7-9"):
         estimate(recipe(sharing="sep=7-9"))
+
+
+def test_hours_on_a_gpu_are_those_of_the_precision():
+    """Products of float32 have 67 of the 989 teraflops that an H100 has in bfloat16."""
+    wide = EncoderConfig(
+        vocab_size=50, hidden_size=512, layers=1, heads=8, ffn_size=64, max_positions=32
+    )
+    half, full = (
+        estimate(recipe(encoder=wide, precision=precision)) for precision in ("bfloat16", "float32")
+    )
+    assert full.on_gpu / half.on_gpu == pytest.approx(989 / 67)
+    assert "at 40 % of its bfloat16 peak" in half.lines[2]
+    assert "at 2.7 % of its bfloat16 peak" in full.lines[2]

@@ -1323,9 +1323,12 @@ def test_a_dry_run_shows_every_condition(settings, capsys):
         assert shown.count("deshpande-pairs: 9 trainings (3 conditions, 3 seeds)") == 1
     assert main(["train", "deshpande-pairs", *asked, "--dry-run", "--seeds", "5"]) == 0
     assert "deshpande-pairs: 15 trainings (3 conditions, 5 seeds)" in capsys.readouterr().out
+    assert main(["train", "deshpande-pairs", *asked, "--dry-run", "--device", "cuda"]) == 0
+    total = capsys.readouterr().out.splitlines()[-1]
+    assert total.endswith("on one H100 at 0.25 % of its bfloat16 peak")
     assert main(["train", "deshpande-pairs", *asked, "--dry-run", "--json"]) == 0
     *told, total = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [one["training"] for one in told][:2] == ["transliteration", "inversion"]
+    assert [one["training"] for one in told] == ["transliteration", "permutation", "inversion"]
     assert all(one["recipe"]["steps"] and one["seconds"]["cpu"] > 0 for one in told)
     assert total["in_all"].startswith("deshpande-pairs: 9 trainings")
     with pytest.raises(SystemExit):
