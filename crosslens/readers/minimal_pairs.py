@@ -4,7 +4,10 @@
                         header: the file of Goldberg's bert-syntax
     Gulordava et al.    ``generated.tab`` of Colorless green recurrent networks dream hierarchically
                         (2018): a row for the right form of a verb and one for the wrong form, and
-                        the sentence in which they stand for the word behind the prefix
+                        the sentence in which they stand for the word behind the prefix; Italian's
+                        has one more column, full_id
+    CLAMS               a line ``True TAB grammatical``, and the next one ``False TAB ungrammatical``
+                        (Mueller et al. 2020)
     BLiMP               a JSON object a line with sentence_good, sentence_bad, UID and pairID
                         (Warstadt et al. 2020)
     MultiBLiMP          a table with a header, whose columns sen and wrong_sen have the sentences and
@@ -12,6 +15,8 @@
                         on the hub has them among others (prefix, verb, swap_head, feature_vals …);
                         where a file has several languages, lang or language says which (Jumelet et
                         al. 2025); separated by tabs or commas
+    RuBLiMP             such a table with the columns source_sentence, target_sentence (which is
+                        ungrammatical) and PID (Taktasheva et al. 2024)
     any other           good TAB bad [TAB category], or a JSON object a line with good, bad and,
                         optionally, category and id
 
@@ -37,8 +42,14 @@ _COLORLESS = (
 ).split()
 _HEADER = ["template", "case", "grammatical", "ungrammatical", "extra"]
 _KEYS = (("sentence_good", "sentence_bad", "UID", "pairID"), ("good", "bad", "category", "id"))
-_SUFFIXES = (".tsv", ".csv", ".jsonl", ".tab", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".tab.gz")
-_SENTENCES = ("sen", "wrong_sen")  # MultiBLiMP's columns
+_SUFFIXES = tuple(
+    f"{ending}{packed}"
+    for packed in ("", ".gz")
+    for ending in (".tsv", ".csv", ".jsonl", ".tab", ".txt")
+)
+# columns of MultiBLiMP and of RuBLiMP
+_TABLES = (("sen", "wrong_sen", "phenomenon"), ("source_sentence", "target_sentence", "PID"))
+_MARKS = ("True", "False")  # of CLAMS
 _LANGUAGE = ("lang", "language")
 
 MARVIN_LINZEN_CATEGORIES: Mapping[str, str] = {
@@ -101,16 +112,18 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
 
     Parameters
     ----------
-    path: ``.jsonl`` is read as JSON; anything else as tab-separated, in Marvin & Linzen's format
-        where it has their header. Without a category of its own a pair has the file's name for one.
+    path: ``.jsonl`` is read as JSON; anything else in the format whose header, or marks, it has,
+        and without these as tab-separated. Without a category of its own a pair has the file's name
+        for one.
     npi: keep Marvin & Linzen's negative polarity items, which Goldberg (2019) and Artetxe et al.
         (2020) leave out.
 
     Raises
     ------
     InputError: no such file or no text in it; a line has the wrong number of columns, is no JSON
-        object with the two sentences, or names a template that is unknown; a sentence is blank. The
-        message names file and line.
+        object with the two sentences, names a template that is unknown, or is marked True or False
+        and has no partner; a table lacks the columns; a sentence is blank. The message names file
+        and line.
     """
     path = Path(path)
     if path.is_dir():
@@ -124,12 +137,18 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
         return [_from_json(line, path, number) for number, line in enumerate(lines, 1)]
     if lines[0].split("\t") == _HEADER:
         return _marvin_linzen(lines, path, npi)
-    if lines[0].split("\t") == _COLORLESS:
+    if lines[0].split("\t")[: len(_COLORLESS)] == _COLORLESS:
         return _colorless(lines, path)
-    if separator := next(
-        (mark for mark in "\t," if {*_SENTENCES} <= {*lines[0].split(mark)}), None
-    ):
-        return _multiblimp(lines, path, separator)
+    for columns in _TABLES:
+        for separator in "\t,":
+            if {*columns[:2]} <= {*lines[0].split(separator)}:
+                return _table(lines, path, separator, columns)
+    if file_name(path).removesuffix(".gz").endswith(".csv") and "\t" not in lines[0]:
+        wanted = " or ".join(f"{good} and {bad}" for good, bad, _ in _TABLES)
+        remedy = "name the columns of the sentences so, the grammatical ones first"
+        refuse(f"{path}:1", f"columns called {wanted}", quote(lines[0]), remedy)
+    if any(line.partition("\t")[0] in _MARKS for line in lines):
+        return _clams(lines, path)
     return [_from_columns(line, path, number) for number, line in enumerate(lines, 1)]
 
 
@@ -156,6 +175,7 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
 def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
     """The pairs of a ``generated.tab``: rows of one construction and sentence, the right form
     first; cells may be quoted as in CSV."""
+    header = lines[0].split("\t")
     reader, begins, rows = csv.reader(lines[1:], delimiter="\t"), 2, []
     try:
         for row in reader:
@@ -167,9 +187,9 @@ def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
     for number in range(0, len(rows), 2):
         where = f"{path}:{number + 2}"
         two = [
-            dict(zip(_COLORLESS, row, strict=True))
+            dict(zip(header, row, strict=True))
             for row in rows[number : number + 2]
-            if len(row) == len(_COLORLESS)
+            if len(row) == len(header)
         ]
         same = len(two) == 2 and all(
             two[0][name] == two[1][name]
@@ -198,8 +218,29 @@ def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
     return pairs
 
 
-def _multiblimp(lines: list[str], path: Path, separator: str) -> list[MinimalPair]:
-    """The pairs of a table with a header; cells may be quoted as in CSV."""
+def _clams(lines: list[str], path: Path) -> list[MinimalPair]:
+    """The pairs of two lines each, the grammatical sentence first."""
+    expected = "a line True TAB SENTENCE, and behind it one False TAB SENTENCE"
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if len(cells) != 2 or cells[0] != _MARKS[1 - number % 2]:
+            refuse(f"{path}:{number}", expected, quote(line), "repair the line")
+    if len(lines) % 2:
+        refuse(f"{path}:{len(lines)}", expected, "the first alone", "add the other one")
+    sentences = [line.split("\t")[1] for line in lines]
+    return [
+        _pair(good, bad, _stem(path), str(number), f"{path}:{number}")
+        for number, good, bad in zip(
+            range(1, len(lines), 2), sentences[::2], sentences[1::2], strict=True
+        )
+    ]
+
+
+def _table(
+    lines: list[str], path: Path, separator: str, columns: tuple[str, str, str]
+) -> list[MinimalPair]:
+    """The pairs of a table with a header, whose columns have the grammatical sentence, the other
+    one and the category; cells may be quoted as in CSV."""
     header = lines[0].split(separator)
     place = {name: header.index(name) for name in header}
     language = next((place[name] for name in _LANGUAGE if name in place), None)
@@ -214,10 +255,9 @@ def _multiblimp(lines: list[str], path: Path, separator: str) -> list[MinimalPai
             refuse(
                 where, f"{len(header)} columns, as line 1 names", str(len(cells)), "repair the line"
             )
-        good, bad = (cells[place[name]] for name in _SENTENCES)
-        category = (cells[place["phenomenon"]] if "phenomenon" in place else "") or _stem(path)
+        good, bad, category = (cells[place[name]] if name in place else "" for name in columns)
         pairs.append(
-            _pair(good, bad, category, str(number), where)._replace(
+            _pair(good, bad, category or _stem(path), str(number), where)._replace(
                 language="" if language is None else cells[language]
             )
         )

@@ -177,3 +177,47 @@ def test_blimp_is_read_whole(shared_data):
     assert len(pairs) == 34_000
     assert len({pair.category for pair in pairs}) == 34
     assert 0 < sum(pair.good == pair.bad for pair in pairs) < 10
+
+
+def test_clams_has_a_pair_in_two_lines(file):
+    path = file("True\tder Autor lacht\nFalse\tder Autor lachen\n" * 2, "subj_rel.txt")
+    assert read_minimal_pairs(path) == [
+        MinimalPair("der Autor lacht", "der Autor lachen", "subj_rel", "1", f"{path}:1"),
+        MinimalPair("der Autor lacht", "der Autor lachen", "subj_rel", "3", f"{path}:3"),
+    ]
+    assert len(read_minimal_pairs(path.parent)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("False\ta b\nTrue\ta c\n", 1),
+        ("True\ta b\nTrue\ta c\nFalse\ta d\n", 2),
+        ("True\ta b\nFalse\ta c\nFalse\ta d\n", 3),
+        ("True\ta b\nFalse\ta c\nTrue\ta d\n", 3),
+        ("a b\ta c\nTrue\ta b\nFalse\ta c\n", 1),
+        ("True\ta b\nFalse\ta c\tcase\n", 2),
+    ],
+)
+def test_lines_of_clams_without_a_partner_are_refused(file, text, line):
+    with pytest.raises(InputError, match=rf"pairs\.tsv:{line}: expected a line True TAB SENTENCE"):
+        read_minimal_pairs(file(text))
+
+
+def test_columns_of_rublimp_are_known(file):
+    header = (
+        "id,source_sentence,target_sentence,source_word,target_word,level,phenomenon,PID,subtype"
+    )
+    row = '7,"Да, я дома.","Да, я доме.",дома,доме,Syntax,Government,np_case,other'
+    path = file(f"{header}\n{row}\n", "x.csv")
+    assert read_minimal_pairs(path) == [
+        MinimalPair("Да, я дома.", "Да, я доме.", "np_case", "2", f"{path}:2")
+    ]
+
+
+def test_a_table_with_other_columns_is_told_which_are_looked_for(file):
+    with pytest.raises(
+        InputError, match=r"x\.csv:1: .*sen and wrong_sen or source_sentence and .*got 'yes,no'"
+    ):
+        read_minimal_pairs(file("yes,no\na,b\n", "x.csv"))
+    assert read_minimal_pairs(file("a\tb\n", "x.csv"))[0][:2] == ("a", "b")

@@ -211,3 +211,12 @@ def test_a_mix_of_layers_stands_beside_the_layers(small_encoder, tmp_path, capsy
     assert kept.mean == test.value and kept.layer is None
     page = (tmp_path / "run" / "report.html").read_text()
     assert "tense, mix of layers" in page and "weights of layers 0 to 2: " in page
+
+
+def test_italian_s_pairs_have_a_column_more(tmp_path):
+    rows = [f"{row}\tL!X!Number=Sing__1__0" for row in colorless(NOUNS[0], 0)]
+    path = write(tmp_path / "generated.tab", [f"{HEADER}\tfull_id", *rows])
+    plain = write(tmp_path / "plain.tab", [HEADER, *colorless(NOUNS[0], 0)])
+    assert [pair[:4] for pair in read_minimal_pairs(path)] == [
+        pair[:4] for pair in read_minimal_pairs(plain)
+    ]
