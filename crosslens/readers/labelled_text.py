@@ -163,7 +163,7 @@ def _read_senteval(path: str | Path, lines: Sequence[str]) -> LabelledText:
 
 def read_wili(folder: str | Path) -> LabelledText:
     """Read WiLI-2018: the texts of ``x_train.txt`` and ``x_test.txt``; line by line, their labels
-    in ``y_train.txt`` and ``y_test.txt``.
+    in ``y_train.txt`` and ``y_test.txt``. Each may have ``.gz`` behind its name.
 
     There is no development part: hold a share of the training part out.
 
@@ -178,7 +178,7 @@ def read_wili(folder: str | Path) -> LabelledText:
     """
     labels, texts, places, parts = [], [], [], []
     for part in ("train", "test"):
-        of_texts, of_labels = (Path(folder) / f"{kind}_{part}.txt" for kind in "xy")
+        of_texts, of_labels = (_packed(Path(folder) / f"{kind}_{part}.txt") for kind in "xy")
         some, named = read_lines(of_texts), read_lines(of_labels)
         if len(some) != len(named):
             expected = f"{len(some)} labels, one per line of {of_texts.name}"
@@ -192,6 +192,12 @@ def read_wili(folder: str | Path) -> LabelledText:
         places += [f"{of_texts}:{number}" for number in range(1, len(some) + 1)]
         parts += [part] * len(some)
     return LabelledText(labels, texts, places, file_name(folder), parts)
+
+
+def _packed(path: Path) -> Path:
+    """The file with ``.gz`` behind its name, where it is there only so."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.is_file() and not path.is_file() else path
 
 
 def read_table(

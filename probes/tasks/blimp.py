@@ -1,5 +1,7 @@
 """BLiMP: English minimal pairs of 67 kinds, each a file."""
 
+from pathlib import Path
+
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import PairsOfSentences
 from crosslens.probes.tasks.task import Card, Task
@@ -18,12 +20,16 @@ _PATTERNS = (_FILES, "blimp/data/*.jsonl")  # the second in its repository
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if data.hub is not None:
         return _of_hub(data)
-    paths = next((found for pattern in _PATTERNS if (found := data.glob(pattern))), [])
+    paths = _files(data)
     if not paths:
         raise Absent(f"no {_FILES} (nor .gz) in the data folder")
     data.note(paths)
     pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
     return PairsOfSentences(pairs, f"blimp, {len(paths)} files", language="eng")
+
+
+def _files(data: DataFolder) -> list[Path]:
+    return next((found for pattern in _PATTERNS if (found := data.glob(pattern))), [])
 
 
 def _of_hub(data: DataFolder) -> PairsOfSentences:
@@ -48,7 +54,7 @@ TASK = Task(
     group="syntactic",
     metrics=("accuracy", "macro_accuracy"),
     read=_read,
-    languages=lambda data: ("eng",) if data.glob(_FILES) or data.configurations(_HUB) else (),
+    languages=lambda data: ("eng",) if _files(data) or data.configurations(_HUB) else (),
     card=Card(
         title="Minimal pairs: BLiMP",
         says="Two sentences differ in their grammar alone: the model is right when it finds the "

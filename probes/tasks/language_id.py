@@ -2,7 +2,6 @@
 2019 read and train."""
 
 import dataclasses
-from pathlib import Path
 
 from crosslens.languages import SEVERAL
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
@@ -18,14 +17,13 @@ __all__ = ["PAPER", "TASK"]
 def _read(data: DataFolder, language: str) -> Texts:
     if (texts := texts_by_language(data)) is not None:
         return Texts(texts, SEVERAL, surface=True)
-    wili: Path | None = next(
-        (path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None
-    )
-    if wili is None:
+    found = data.glob("wili*/x_train.txt")
+    if not found:
         raise Absent(
-            "no sib200/sib200.tsv (nor .gz), no sib200/*/train.tsv and no wili*/x_train.txt in the data folder"
+            "no sib200/sib200.tsv, no sib200/*/train.tsv and no wili*/x_train.txt (nor .gz) in the data folder"
         )
-    data.note([wili / f"{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")])
+    wili = found[0].parent
+    data.find(*(f"{wili.name}/{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")))
     return Texts(read_wili(wili), SEVERAL, surface=True)
 
 

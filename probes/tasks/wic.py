@@ -25,11 +25,16 @@ def _read(data: DataFolder, language: str) -> WordPairs:
     if data.hub is not None:
         found = {part: data.records(_HUB, "wic", split) for part, split in _OF_HUB.items()}
         return WordPairs({part: _items(some) for part, some in found.items()})
-    folders = tuple(name.replace("wic/", f"wic/{name[4:].split('.')[0]}/") for name in _FILES)
-    paths = data.find(*(folders if data.path(folders[0]) else _FILES))  # as published, or in one
+    paths = data.find(*_files(data))
     return WordPairs(
         {split: read_wic(paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(_SPLITS)}
     )
+
+
+def _files(data: DataFolder) -> tuple[str, ...]:
+    """The files in a folder for each split, as published, or all in one."""
+    folders = tuple(name.replace("wic/", f"wic/{name[4:].split('.')[0]}/") for name in _FILES)
+    return folders if data.path(folders[0]) else _FILES
 
 
 def _items(some: Records) -> Wic:
@@ -54,7 +59,7 @@ TASK = Task(
     group="semantic",
     metrics=("accuracy",),
     read=_read,
-    languages=lambda data: ("eng",) if data.has(_HUB) or all(map(data.path, _FILES)) else (),
+    languages=lambda data: ("eng",) if data.has(_HUB) or all(map(data.path, _files(data))) else (),
     card=Card(
         title="Word in context (WiC)",
         says="Two sentences share a word: a classifier on the vectors of one layer says whether it "

@@ -124,6 +124,16 @@ def test_wili_that_does_not_fit_together_is_refused(tmp_path):
         read_wili(tmp_path)
 
 
+def test_wili_may_be_packed(tmp_path):
+    plain = read_wili(wili(tmp_path))
+    for path in list(tmp_path.glob("*.txt")):
+        written(tmp_path, f"{path.name}.gz", gzip.compress(path.read_bytes()))
+        path.unlink()
+    packed = read_wili(tmp_path)
+    assert (packed.labels, packed.texts, packed.parts) == (plain.labels, plain.texts, plain.parts)
+    assert packed.places[0] == f"{tmp_path}/x_train.txt.gz:1"
+
+
 TABLE = (
     "split\tlanguage\ttopic\ttext\ntrain\teng\tart\tA painting.\nvalidation\tfra\tart\tUn "
     "tableau.\ntest\teng\tlaw\tA court.\n"
