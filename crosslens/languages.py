@@ -15,6 +15,7 @@ __all__ = [
     "derivation",
     "same_language",
     "short_codes",
+    "subtag_of",
     "treebank_of",
 ]
 
@@ -52,6 +53,27 @@ vie vi Vietnamese; wol wo Wolof; xho xh Xhosa; yid yi Yiddish; yor yo Yoruba; yu
 _MEANT = """
 ara arb; aze azj; est ekk; fas pes; kur kmr; lav lvs; mon khk; msa zsm; nep npi; nor nob; sqi als; swa swh; uzb uzn; zho cmn
 """
+
+# Codes that Wikipedia has from before ISO 639-3, and data made of it, too. Their first part is a
+# group of languages, or another language.
+_OF_WIKIPEDIA = {
+    "bat-smg": "sgs",
+    "be-x-old": "be-tarask",
+    "fiu-vro": "vro",
+    "map-bms": "jv-bms",
+    "roa-rup": "rup",
+    "roa-tara": "nap-tara",
+    "zh-classical": "lzh",
+    "zh-min-nan": "nan",
+    "zh-yue": "yue",
+}
+# Treebanks of a language that their name's first part does not say.
+_OF_TREEBANKS = {
+    "no-bokmaal": "nb-bokmaal",
+    "no-nynorsk": "nn-nynorsk",
+    "no-nynorsklia": "nn-nynorsklia",
+}
+_CALLED_NOW = {**_OF_WIKIPEDIA, **_OF_TREEBANKS}
 
 
 def _read() -> tuple[dict[str, str], dict[str, str]]:
@@ -98,9 +120,18 @@ def derivation(subtag: str) -> str | None:
     return None
 
 
+def _split(code: str) -> list[str]:
+    """The parts of a code, the language first: of "zh-yue" that is "yue"."""
+    plain = code.replace("_", "-")
+    for old, now in _CALLED_NOW.items():
+        if f"{plain.lower()}-".startswith(f"{old}-"):
+            return f"{now}{plain[len(old) :]}".split("-")
+    return plain.split("-")
+
+
 def _parts(code: str) -> tuple[str, str]:
     """The language in three letters, and how it was derived: "-inversion"."""
-    first, *rest = code.replace("-", "_").split("_")
+    first, *rest = _split(code)
     derived = [f"-{part}" for part in rest if derivation(part)]
     return _LONG.get(first.lower(), first.lower()), "".join(derived)
 
@@ -113,6 +144,8 @@ def code_of(code: str) -> str:
 
     >>> code_of("en"), code_of("eng_Latn"), code_of("zh-Hans"), code_of("grc"), code_of("en-inversion")
     ('eng', 'eng', 'cmn', 'grc', 'eng-inversion')
+    >>> code_of("zh-yue"), code_of("no_nynorsk")
+    ('yue', 'nno')
     """
     return "".join(_parts(code))
 
@@ -137,7 +170,21 @@ def treebank_of(name: str) -> str:
     ('ewt', '', '', '')
     """
     _, _, behind = name.partition("_")
+    if name.replace("_", "-") in _OF_WIKIPEDIA:
+        return ""
     return behind if behind.isalnum() and behind.islower() and not derivation(behind) else ""
+
+
+def subtag_of(code: str) -> str:
+    """What a code says of a language beyond which it is, in lower case: a script, a region, a
+    variety; "" of a treebank's name, and of how a language was derived.
+
+    >>> subtag_of("zho_Hant"), subtag_of("nds-nl"), subtag_of("zh-yue"), subtag_of("en_ewt")
+    ('hant', 'nl', '', '')
+    """
+    if treebank_of(code):
+        return ""
+    return "-".join(part.lower() for part in _split(code)[1:] if not derivation(part))
 
 
 def short_codes(code: str) -> list[str]:

@@ -103,14 +103,15 @@ def _folder(path: str) -> str:
 
 def _there_in(task: Any, data: Any) -> list[str]:
     """In which languages a folder has items of a task; of one whose labels are languages, these."""
-    from crosslens.languages import SEVERAL, code_of
+    from crosslens.languages import SEVERAL
     from crosslens.probes.tasks.data_folder import Absent
+    from crosslens.probes.tasks.language_files import languages_of
 
     languages = list(task.languages(data))
     if languages != [SEVERAL]:
         return sorted(languages)
     try:
-        return sorted({code_of(str(label)) for label in task.read(data, SEVERAL).texts.labels})
+        return list(languages_of({*map(str, task.read(data, SEVERAL).texts.labels)}))
     except Absent:
         return []
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from crosslens.languages import code_of
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import Texts
-from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
+from crosslens.probes.tasks.language_files import (
+    find_files,
+    language_name,
+    languages_of,
+    name_splits,
+)
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 
 __all__ = ["labelled_reader", "languages_of_labelled"]
@@ -26,7 +30,8 @@ def labelled_reader(
     """
 
     def read(data: DataFolder, language: str) -> Texts:
-        name, paths = name_splits(find_files(data, patterns, splits, called), language, patterns)
+        there = find_files(data, patterns, splits, called)
+        name, paths = name_splits(there, language, patterns)
         data.note(paths.values())
         found = {
             split: read_labelled_text(paths[split])
@@ -40,7 +45,7 @@ def labelled_reader(
             f"{folder}/{name}",
             [split for split, one in found.items() for _ in range(len(one))],
         )
-        return Texts(joined, code_of(name))
+        return Texts(joined, language_name(name, there))
 
     return read
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from crosslens.languages import code_of, same_language, treebank_of
+from crosslens.languages import code_of, same_language, subtag_of, treebank_of
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 
-__all__ = ["find_files", "languages_of", "name_splits", "names_for", "others"]
+__all__ = ["find_files", "language_name", "languages_of", "name_splits", "names_for", "others"]
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
@@ -42,25 +42,54 @@ def find_files(
     return found
 
 
+def language_name(name: str, there: Iterable[str]) -> str:
+    """What the language of a name is called: its code (ISO 639-3), or the name itself where another
+    one has the same code and only what is behind it, a script say, tells them apart.
+
+    >>> language_name("zho_Hans", ["eng_Latn", "zho_Hans"])
+    'zho'
+    >>> [language_name(name, ["zho_Hans", "zho_Hant"]) for name in ("zho_Hans", "zho_Hant")]
+    ['zho_Hans', 'zho_Hant']
+    >>> [language_name(name, ["nds", "nds-nl"]) for name in ("nds", "nds-nl")]
+    ['nds', 'nds-nl']
+    """
+    code, subtag = code_of(name), subtag_of(name)
+    apart = subtag and any(code_of(one) == code and subtag_of(one) != subtag for one in there)
+    return name if apart else code
+
+
 def languages_of(names: Iterable[str]) -> Sequence[str]:
-    """Languages (ISO 639-3) of names such as en, en_ewt or eng, sorted."""
-    return sorted({code_of(name) for name in names})
+    """Languages of names such as en, en_ewt or eng, as :func:`language_name` has them, sorted."""
+    there = list(names)
+    return sorted({language_name(name, there) for name in there})
 
 
 def names_for(language: str, there: Iterable[str]) -> list[str]:
-    """Which names of files will do for a language: that very name, or else all of its language. A
-    treebank has no other one in its place.
+    """Which names of files will do for a language: that very name, or else all of its language, the
+    closest alone. A treebank has no other one in its place, and a script no other script.
 
     >>> names_for("fra", ["fr_gsd", "fr_pud", "de_pud"]), names_for("fr_gsd", ["fr_gsd", "fr_pud"])
     (['fr_gsd', 'fr_pud'], ['fr_gsd'])
     >>> names_for("fr_partut", ["fr_gsd", "fr_pud"]), names_for("fr_partut", ["fr"])
     ([], ['fr'])
+    >>> names_for("zho", ["zho_Hans", "zho_Hant"]), names_for("zho_Hant", ["zho_Hans"])
+    (['zho_Hans', 'zho_Hant'], [])
+    >>> names_for("bel", ["be", "be-x-old"]), names_for("sqi", ["als", "sq"])
+    (['be'], ['sq'])
     """
     names = list(there)
     if language in names:
         return [language]
-    same = [name for name in names if same_language(name, language)]
-    return [name for name in same if not (treebank_of(language) and treebank_of(name))]
+    code, subtag = code_of(language), subtag_of(language)
+    same = [name for name in names if code_of(name) == code]
+    same = same or [name for name in names if same_language(name, language)]
+    fit = [
+        name
+        for name in same
+        if not (treebank_of(language) and treebank_of(name))
+        and not (subtag and subtag_of(name) not in ("", subtag))
+    ]
+    return [name for name in fit if subtag_of(name) == subtag] or fit
 
 
 def others(language: str, there: Iterable[str]) -> str:

@@ -1,9 +1,13 @@
 """Named entities: a BIO tag for each word."""
 
-from crosslens.languages import code_of
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import Words
-from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
+from crosslens.probes.tasks.language_files import (
+    find_files,
+    language_name,
+    languages_of,
+    name_splits,
+)
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.readers.tagged_words import read_tagged_words
 
@@ -22,13 +26,14 @@ _SPLITS = {
     "testa": "dev",  # CoNLL-2002 and 2003
     "testb": "test",
 }
-_CALLED = {"esp": "spa", "ned": "nld"}  # CoNLL-2002
+_CALLED = {"esp": "spa", "ned": "nld", "als": "gsw"}  # CoNLL-2002; Wikipedia's Alemannic
 
 
 def _read(data: DataFolder, language: str) -> Words:
-    name, paths = name_splits(find_files(data, _PATTERNS, _SPLITS, _CALLED), language, _PATTERNS)
+    there = find_files(data, _PATTERNS, _SPLITS, _CALLED)
+    name, paths = name_splits(there, language, _PATTERNS)
     data.note(paths.values())
-    code = code_of(name)
+    code = language_name(name, there)
     words: Words = data.once(
         ("ner", name),
         lambda: Words(

@@ -1,8 +1,8 @@
 """What a sentence is about: SIB-200, the same sentences in every language."""
 
-from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
+from crosslens.probes.tasks.language_files import language_name, languages_of, names_for, others
 from crosslens.probes.tasks.sib200 import FILES, names_there, topics_of
 from crosslens.probes.tasks.task import Card, Task
 from crosslens.readers.hub import HubSet
@@ -25,13 +25,13 @@ def _read(data: DataFolder, language: str) -> Texts:
     there = _names(data)
     if not there and data.hub is None:
         raise Absent("no sib200/*/train.tsv and no sib200/sib200.tsv (nor .gz) in the data folder")
-    named = [name for name in there if name == language or same_language(name, language)]
+    named = names_for(language, there)
     if not named:
-        raise Absent(f"no sentences of {language} in {'sib200' if data.hub is None else _HUB.name}")
-    name = language if language in named else named[0]
-    if data.hub is not None:
-        return Texts(_of_hub(data, name), code_of(name))
-    return Texts(topics_of(data, name), code_of(name))
+        where = f"{'sib200' if data.hub is None else _HUB.name}{others(language, there)}"
+        raise Absent(f"no sentences of {language} in {where}")
+    name = named[0]
+    texts = topics_of(data, name) if data.hub is None else _of_hub(data, name)
+    return Texts(texts, language_name(name, there))
 
 
 def _of_hub(data: DataFolder, name: str) -> LabelledText:
@@ -53,7 +53,7 @@ TASK = Task(
     group="semantic",
     metrics=("accuracy", "macro_f1", "selectivity"),
     read=_read,
-    languages=lambda data: sorted({code_of(name) for name in _names(data)}),
+    languages=lambda data: languages_of(_names(data)),
     card=Card(
         title="Topic",
         says=(

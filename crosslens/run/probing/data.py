@@ -2,7 +2,6 @@
 wanted."""
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,18 @@ from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import SEVERAL, code_of, same_language
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
-from crosslens.probes.tasks.items import Items, PairsOfSentences, Texts, WordPairs, Words
+from crosslens.probes.tasks.items import (
+    Items,
+    PairsOfSentences,
+    RatedWords,
+    Texts,
+    WordPairs,
+    Words,
+)
 from crosslens.probes.tasks.task import TUNED, Card
 from crosslens.probes.tasks.task import Task as Declared
 from crosslens.probes.tasks.treebanks import read_files
+from crosslens.progress import say
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 from crosslens.readers.minimal_pairs import read_minimal_pairs
 from crosslens.run.probing.kinds.build import JOINED, Drawing, build, numbers, share_texts
@@ -30,7 +37,6 @@ _TREEBANK = "en_ewt"
 _TRAINED = ("classify", "classify_pair", "tag", "span", "parse")
 _OF_TREEBANKS = ("tag", "span", "parse")
 _PAIRS = (".jsonl", ".tab")
-_TREEBANK_NAME = re.compile(r"[a-z]+_[a-z]\w*")  # fr_pud; a script is written with a capital
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,10 +149,10 @@ class _Reader:
         assert task is not None, name
         if task.kind in TUNED:
             raise Absent("nothing is probed for it, an encoder is fine-tuned: crosslens transfer")
-        trained, tested = (
-            [task.read(self.data, language) for language in languages]
-            for languages in self._languages(task)
-        )
+        train, test = self._languages(task)
+        sources = self._read(task, train, {}, "--train")
+        targets = self._read(task, test, sources, "--test")
+        trained, tested = [*sources.values()], [*targets.values()]
         self._check_splits(task, trained, tested)
         try:
             return build(task, trained, tested, self.drawing)
@@ -165,14 +171,13 @@ class _Reader:
             return there, []
         treebank = sources.treebank if task.kind in _OF_TREEBANKS else None
         train = list(sources.train) or [code_of(treebank) if treebank is not None else _ENGLISH]
-        train = _each_once(train, "--train")
         if task.kind not in _TRAINED:
             asked = sources.train or sources.test
-            wanted = (list(sources.test) or train) if asked else (there or train)
-            found, first = _each_once(wanted, "--test"), 1
+            found, first = (list(sources.test) or train) if asked else (there or train), 1
         else:
-            found, first = _each_once([*train, *sources.test], "--test"), len(train)
-        if first > 1 and task.kind not in JOINED:
+            found, first = [*train, *sources.test], len(train)
+        several = not all(same_language(train[0], other) for other in train)
+        if several and task.kind in _TRAINED and task.kind not in JOINED:
             raise Absent(
                 f"it is trained on one language: leave out all of {', '.join(train)} but one"
             )
@@ -185,6 +190,27 @@ class _Reader:
             many = f"{len(there)} languages" if len(there) > 8 else ", ".join(there)
             raise Absent(f"no items in {', '.join(missing)} (there are some in {many})")
         return found[:first], found[first:]
+
+    def _read(
+        self, task: Declared, languages: Sequence[str], before: Mapping[str, Items], option: str
+    ) -> dict[str, Items]:
+        """What there is in each of these languages, but for those that were read ``before`` or under
+        another code, which is said; another treebank of one of them is refused."""
+        found: dict[str, Items] = {}
+        for language in languages:
+            if language in {**before, **found}:
+                continue
+            items = task.read(self.data, language)
+            same = {o: i for o, i in {**before, **found}.items() if same_language(language, o)}
+            if once := next((o for o, i in same.items() if _content(i) == _content(items)), None):
+                say(f"{task.name}: {language} is {once}, and is taken once")
+                continue
+            for other, others in same.items():
+                if _called(items) == _called(others):
+                    remedy = "take a language's other treebank in a run of its own"
+                    refuse(option, "each language once", f"{language} beside {other}", remedy)
+            found[language] = items
+        return found
 
     def _check_splits(
         self, task: Declared, trained: Sequence[Items], tested: Sequence[Items]
@@ -267,18 +293,18 @@ class _Reader:
         return paths
 
 
-def _each_once(languages: Sequence[str], option: str) -> list[str]:
-    """Languages without those that stand there already, under whatever code; another treebank of
-    one of them is refused."""
-    found: list[str] = []
-    for language in languages:
-        same = next((other for other in found if same_language(language, other)), None)
-        if same is None:
-            found.append(language)
-        elif language != same and _TREEBANK_NAME.fullmatch(language):
-            remedy = "take a language's other treebank in a run of its own"
-            refuse(option, "each language once", f"{language} beside {same}", remedy)
-    return found
+def _content(items: Items) -> Any:
+    """What tells items of a task from those of another name of their language."""
+    if isinstance(items, Texts):
+        return items.texts.texts
+    if isinstance(items, Words):
+        return items.name
+    return items.pairs if isinstance(items, PairsOfSentences) else None
+
+
+def _called(items: Items) -> str | None:
+    """The language of the items' scores."""
+    return None if isinstance(items, WordPairs | RatedWords) else items.language
 
 
 def _own_task(name: str, kind: str) -> Declared:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import quote, refuse
-from crosslens.languages import same_language, treebank_of
+from crosslens.languages import same_language, subtag_of, treebank_of
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
@@ -90,14 +90,14 @@ def languages_by_task(
 
 
 def _has(task: Task | None, data: DataFolder, language: str, there: Sequence[str]) -> bool:
-    """Whether a task has data in a language, one of ``there``, or in that very treebank, and labels
-    of words in them."""
+    """Whether a task has data in a language, one of ``there``, or in that very treebank or script,
+    and labels of words in them."""
     if task is None or not there:
         return True
     if not any(same_language(language, one) for one in there):
         return False
     labelled = task.kind in ("tag", "tree")
-    if not (labelled or treebank_of(language)):
+    if not (labelled or treebank_of(language) or subtag_of(language)):
         return True
     try:
         items = task.read(data, language)

@@ -122,3 +122,28 @@ def test_folders_that_are_unpacked_are_found(tmp_path):
     }
     with pytest.raises(Absent, match="no wic/train.data.txt"):
         find_task("wic").read(DataFolder(tmp_path / "blimp"), "eng")
+
+
+def test_the_languages_of_unpacked_folders_are_listed(tmp_path):
+    put(tmp_path, "blimp/data/x.jsonl.gz", "{}")
+    for split in ("train", "dev", "test"):
+        for kind in ("data", "gold"):
+            put(tmp_path, f"wic/{split}/{split}.{kind}.txt", "")
+    for task in ("blimp", "wic"):
+        assert list(find_task(task).languages(DataFolder(tmp_path))) == ["eng"]
+
+
+def test_wikipedia_s_old_codes_are_languages_of_their_own(tmp_path):
+    names = ["als", "be", "be-x-old", "en", "nds", "nds-nl", "no", "roa-rup", "roa-tara", "sq"]
+    names += ["zh", "zh-classical", "zh-min-nan", "zh-yue"]
+    for name in names:
+        for split in ("train", "dev", "test"):
+            put(tmp_path, f"wikiann/{name}/{split}", f"{name}:{name}\tB-LOC\n\n")
+    task, data = find_task("ner"), DataFolder(tmp_path)
+    called = ["gsw", "bel", "be-x-old", "eng", "nds", "nds-nl", "nor", "rup", "nap", "sqi"]
+    called += ["cmn", "lzh", "nan", "yue"]
+    assert task.languages(data) == sorted(called)
+    for name, language in zip(names, called, strict=True):
+        read = task.read(data, language)
+        assert (read.splits["test"].sentences[0], read.language) == (name, language)
+        assert task.read(data, name).language == language

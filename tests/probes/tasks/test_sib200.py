@@ -86,3 +86,18 @@ def test_a_quotation_mark_that_is_not_closed_is_refused_with_its_line(tmp_path):
     with pytest.raises(InputError, match=r"table\.tsv:2: expected cells as CSV quotes them"):
         read_table(path, "category", part=None, quoted=True)
     assert read_table(path, "category", part=None).texts == ['"Eat']
+
+
+def test_scripts_of_a_language_are_told_apart(tmp_path):
+    """The table has eight languages in two scripts, each of which has a test set."""
+    names = {"eng_Latn": ENG, "zho_Hans": FRA, "zho_Hant": ENG, "arb_Arab": FRA, "arb_Latn": ENG}
+    task, data = find_task("topic"), DataFolder(write(tmp_path, names))
+    assert task.languages(data) == ["arb_Arab", "arb_Latn", "eng", "zho_Hans", "zho_Hant"]
+    asked = {"zho_Hant": "zho_Hant", "zho": "zho_Hans", "zh-Hant": "zho_Hant", "en": "eng"}
+    for language, name in asked.items():
+        read = task.read(data, language)
+        assert read.language == name
+        assert all(f"/{name}" in place for place in read.texts.places)
+    assert task.languages(DataFolder(write(tmp_path / "one", {"zho_Hant": ENG}))) == ["zho"]
+    with pytest.raises(Absent, match=r"no sentences of zho_Hans in sib200 \(there is zho_Hant\)"):
+        task.read(DataFolder(tmp_path / "one"), "zho_Hans")

@@ -274,6 +274,35 @@ def test_wili_is_read_where_there_is_no_sib(tmp_path):
         "test": 40,
     }
     assert set(np.unique(task.labels)) == {"deu", "eng"} and task.surface
+    for path in list(folder.glob("*.txt")):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    packed = read(tmp_path, "language_id")
+    assert packed.tasks["language_id"].sentences == task.sentences
+    assert set(packed.files) == {
+        f"wili-2018/{k}_{p}.txt.gz" for k in "xy" for p in ("train", "test")
+    }
+
+
+def test_scripts_of_a_language_are_each_tested_and_what_is_left_out_is_said(tmp_path, capsys):
+    (tmp_path / "sib200").mkdir()
+    rows = [
+        f"{part}\t{name}\t{part}{i}\t{('sport', 'travel')[i % 2]}\t{name} {part} {i}"
+        for name in ("eng_Latn", "zho_Hans", "zho_Hant")
+        for part in ("train", "dev", "test")
+        for i in range(10)
+    ]
+    write(tmp_path / "sib200/sib200.tsv", ["split\tlanguage\tindex_id\ttopic\ttext", *rows])
+    test = ["zho_Hans", "zho_Hant", "zh", "en"]
+    task = read(tmp_path, "topic", train=["eng"], test=test).tasks["topic"]
+    assert {one.language: one.source[1].corpus.sentences[0] for one in task.tested} == {
+        name: f"{name} test 0" for name in ("zho_Hans", "zho_Hant")
+    }
+    told = capsys.readouterr().err
+    assert "topic: zh is zho_Hans, and is taken once" in told and "topic: en is eng" in told
+    assert "zho_Hant" not in told
+    both = read(tmp_path, "topic", train=["zho_Hans", "zho_Hant"]).tasks["topic"]
+    assert [one.language for one in both.trained] == ["zho_Hans", "zho_Hant"]
 
 
 def test_the_paper_s_language_identification_reads_the_first_two_sentences_as_a_pair(tmp_path):

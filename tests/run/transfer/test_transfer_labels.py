@@ -79,3 +79,31 @@ def test_words_of_one_token_are_read_apart_where_the_paper_or_the_user_does(data
     one = transfer_data("upos", DataFolder(data), ["eng"], ["fra"], **_of_data(asked, []))
     (split,) = one.tests.values()
     assert split.corpus.sentences[0] == text and split.labels[0] == ["ADP", "DET", "NOUN", "NUM"]
+
+
+def test_scripts_of_a_language_are_each_tested(tmp_path):
+    (tmp_path / "sib200").mkdir()
+    rows = [
+        f"{part}\t{name}\t{part}{i}\t{('sport', 'travel')[i % 2]}\t{name} {part} {i}"
+        for name in ("eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant")
+        for part in ("train", "dev", "test")
+        for i in range(10)
+    ]
+    write(tmp_path / "sib200/sib200.tsv", ["split\tlanguage\tindex_id\ttopic\ttext", *rows])
+    data = DataFolder(tmp_path)
+    every = transfer_data("topic", data, ["eng"], ["all"])
+    assert {name: split.texts[0] for name, split in every.tests.items()} == {
+        "eng": "eng_Latn test 0",
+        "fra": "fra_Latn test 0",
+        "zho_Hans": "zho_Hans test 0",
+        "zho_Hant": "zho_Hant test 0",
+    }
+    named = transfer_data("topic", data, ["zho_Hans"], ["zho_Hant", "zho"])
+    assert (named.trained_on, named.names) == (
+        "zho_Hans",
+        {"zho_Hant": "zho_Hant", "zho": "zho_Hans"},
+    )
+    (tmp_path / "documents").mkdir()
+    write(tmp_path / "documents" / "zh_Hans.test", ["sport\tx"])
+    tested = languages_by_task(["topic", "documents"], data, ["zho_Hant", "zho_Hans"])
+    assert tested == {"topic": ["zho_Hant", "zho_Hans"], "documents": ["zho_Hans"]}
