@@ -35,8 +35,8 @@ class Texts:
 
     Attributes
     ----------
-    texts: with their labels and, where the files say them, splits. language: of all of them; "mul"
-        for several.
+    texts: with their labels and, where the files say them, splits. language: of all of them, as
+        :attr:`crosslens.probes.tasks.task.Task.languages` has it; "mul" for several.
     surface: whether classifiers of the characters themselves are measured beside it.
     settings: how a text is read and the probe trained, where that is not as usual.
     """
@@ -54,7 +54,7 @@ class Words:
     Attributes
     ----------
     splits: "train", "dev", "test", those that there are -> sentences with their words.
-    name: of the treebank. language: ISO 639-3.
+    name: of the treebank. language: as of texts.
     """
 
     splits: Mapping[str, Corpus]

@@ -58,7 +58,8 @@ class Task:
     kind: one of :data:`KINDS`. group: one of :data:`GROUPS`.
     metrics: quantities of :data:`crosslens.score.QUANTITIES`, the main one first.
     read: the items of a language; ``None`` where a task has no language of its own.
-    languages: those that the folder has items in, (ISO 639-3); ("mul",) where labels are languages.
+    languages: those that the folder has items in (ISO 639-3; of two scripts of a language the data's
+        own names); ("mul",) where labels are languages.
     label: kinds tag and tree: what :func:`crosslens.readers.treebank.word_labels` predicts. pick: kind span:
         which pairs of words.
     shape: kind parse: "distance" or "depth".

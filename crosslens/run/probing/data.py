@@ -8,7 +8,7 @@ from typing import Any
 
 from crosslens.checks import is_whole
 from crosslens.errors import InputError, quote, refuse
-from crosslens.languages import SEVERAL, code_of, same_language
+from crosslens.languages import SEVERAL, code_of, same_language, treebank_of
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import (
@@ -200,16 +200,18 @@ class _Reader:
         for language in languages:
             if language in {**before, **found}:
                 continue
-            items = task.read(self.data, language)
             same = {o: i for o, i in {**before, **found}.items() if same_language(language, o)}
-            if once := next((o for o, i in same.items() if _content(i) == _content(items)), None):
-                say(f"{task.name}: {language} is {once}, and is taken once")
-                continue
+            items = None if same and treebank_of(language) else task.read(self.data, language)
             for other, others in same.items():
-                if _called(items) == _called(others):
+                if items is not None and _content(items) == _content(others):
+                    say(f"{task.name}: {language} is {other}, and is taken once")
+                    break
+                if items is None or _called(items) == _called(others):
                     remedy = "take a language's other treebank in a run of its own"
                     refuse(option, "each language once", f"{language} beside {other}", remedy)
-            found[language] = items
+            else:
+                assert items is not None
+                found[language] = items
         return found
 
     def _check_splits(

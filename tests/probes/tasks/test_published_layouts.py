@@ -146,4 +146,5 @@ def test_wikipedia_s_old_codes_are_languages_of_their_own(tmp_path):
     for name, language in zip(names, called, strict=True):
         read = task.read(data, language)
         assert (read.splits["test"].sentences[0], read.language) == (name, language)
-        assert task.read(data, name).language == language
+        if name != "als":  # which is Albanian, but for Wikipedia
+            assert task.read(data, name).language == language
