@@ -16,6 +16,7 @@ words, and then over these lengths.
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -24,6 +25,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 
 from crosslens.errors import check_choice, refuse
+from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.structural import KINDS
 from crosslens.stats import jackknife_interval
 from crosslens.trees import check_heads, tree_depths, tree_distances
@@ -31,7 +33,7 @@ from crosslens.trees import check_heads, tree_depths, tree_distances
 __all__ = ["StructuralScore", "StructuralScores", "structural_scores"]
 
 _SHORTEST, _LONGEST = 5, 50  # words of the sentences that the correlations are averaged over
-_GROUPS = 20  # of sentences, which the jackknife leaves out in turn
+_PARTS = 20  # of the sentences, which the jackknife leaves out in turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +44,9 @@ class StructuralScore:
     ----------
     value: a share from 0 to 1, or a correlation from -1 to 1; higher is better. NaN where n is 0.
     n: what it was measured on: edges (uuas), words (distance_spearman) or sentences.
-    low, high: 95 % interval, by leaving out groups of sentences in turn; None where fewer than two
-        groups have anything to measure.
+    low, high: 95 % interval; of shares :class:`crosslens.probes.methods.controls.Accuracy`'s, of
+        correlations by leaving out some of the sentences in turn. None where fewer than two groups
+        of sentences have anything to measure.
     undefined: correlations that do not exist because all predictions of a sentence are equal; they
         are not in n.
     """
@@ -85,6 +88,7 @@ def structural_scores(
     punctuation: ArrayLike | None = None,
     *,
     kind: str = "distance",
+    groups: ArrayLike | None = None,
 ) -> StructuralScores:
     """Measure predicted distances or depths against the trees.
 
@@ -96,11 +100,13 @@ def structural_scores(
         each sentence.
     punctuation: shape (n,), True for words that are punctuation; without it none is.
     kind: "distance" or "depth".
+    groups: one per sentence: those of the same group, equal texts say, stand and fall together in
+        intervals. Without it each sentence is a group.
 
     Raises
     ------
-    InputError: an unknown kind; heads that are no trees; lengths, punctuation or predictions that
-        do not fit; or predictions that are not finite.
+    InputError: an unknown kind; heads that are no trees; lengths, punctuation, predictions or groups
+        that do not fit; or predictions that are not finite.
 
     References
     ----------
@@ -119,10 +125,14 @@ def structural_scores(
     if marks.shape != all_heads.shape or marks.dtype != bool:
         got = f"{marks.dtype} of shape {marks.shape}"
         refuse("punctuation", f"{len(all_heads)} values True or False", got, "give one per word")
+    named = np.arange(len(sizes)) if groups is None else np.asarray(groups)
+    if named.shape != sizes.shape:
+        expected = f"a group for each of {len(sizes)} sentences"
+        refuse("groups", expected, f"shape {named.shape}", "name the group of every sentence")
     bounds = np.cumsum(sizes)[:-1]
     sentences = [
-        _Sentence(*both)
-        for both in zip(np.split(all_heads, bounds), np.split(~marks, bounds), strict=True)
+        _Sentence(*each)
+        for each in zip(np.split(all_heads, bounds), np.split(~marks, bounds), named, strict=True)
     ]
     predicted = [np.asarray(some, np.float64) for some in predicted]
     _check_predicted(predicted, sizes, kind)
@@ -141,6 +151,7 @@ def structural_scores(
 class _Sentence:
     heads: np.ndarray
     words: np.ndarray  # what is no punctuation
+    group: Any
 
 
 def _check_predicted(
@@ -168,7 +179,10 @@ def _distances(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) 
     gold = (tree_distances(sentence.heads) for sentence in sentences)
     correlations = [_spearman(*both) for both in zip(predicted, gold, strict=True)]
     return (
-        {"uuas": _share(found), "distance_spearman": _by_length(correlations, sentences)},
+        {
+            "uuas": _share(items, sentences),
+            "distance_spearman": _by_length(correlations, sentences),
+        },
         found,
         items,
     )
@@ -182,7 +196,10 @@ def _depths(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> 
     gold = (tree_depths(sentence.heads) for sentence in sentences)
     correlations = [_spearman(p[None], g[None]) for p, g in zip(predicted, gold, strict=True)]
     return (
-        {"root_accuracy": _share(found), "depth_spearman": _by_length(correlations, sentences)},
+        {
+            "root_accuracy": _share(items, sentences),
+            "depth_spearman": _by_length(correlations, sentences),
+        },
         found,
         items,
     )
@@ -245,19 +262,22 @@ def _spearman(predicted: np.ndarray, gold: np.ndarray) -> Float[np.ndarray, " r"
     )
 
 
-def _share(counts: Int[np.ndarray, "s 2"]) -> StructuralScore:
+def _share(items: Int[np.ndarray, "m 3"], sentences: Sequence[_Sentence]) -> StructuralScore:
     """Hits of all sentences, of all that there could have been."""
+    if not len(items):
+        return StructuralScore(math.nan, 0, None, None)
+    groups = _groups(sentences)[items[:, 0]]
+    reached = Accuracy.of(items[:, 2] == 1, groups)
+    ends = (reached.low, reached.high) if np.ptp(groups) else (None, None)
+    return StructuralScore(reached.value, reached.n, *ends)
 
-    def statistic(kept: Bool[np.ndarray, " s"]) -> float:
-        hits, total = counts[kept].sum(axis=0)
-        return float(hits / total) if total else math.nan
 
-    low, high = _interval(statistic, counts[:, 1] > 0)
-    if low is not None and high is not None:
-        low, high = max(0.0, low), min(1.0, high)  # no share lies beyond
-    return StructuralScore(
-        statistic(np.ones(len(counts), bool)), int(counts[:, 1].sum()), low, high
+def _groups(sentences: Sequence[_Sentence]) -> Int[np.ndarray, " s"]:
+    """A number for the group of each sentence, in the order in which groups first appear."""
+    _, first, codes = np.unique(
+        [sentence.group for sentence in sentences], return_index=True, return_inverse=True
     )
+    return np.asarray(np.argsort(np.argsort(first))[codes])
 
 
 def _by_length(
@@ -275,7 +295,7 @@ def _by_length(
         total, of = np.bincount(lengths[some], sums[some]), np.bincount(lengths[some], counts[some])
         return float((total[of > 0] / of[of > 0]).mean()) if some.any() else math.nan
 
-    low, high = _interval(statistic, asked & (counts > 0))
+    low, high = _interval(statistic, asked & (counts > 0), sentences)
     if low is not None and high is not None:
         low, high = max(-1.0, low), min(1.0, high)  # no correlation lies beyond
     undefined = sum(
@@ -285,17 +305,20 @@ def _by_length(
 
 
 def _interval(
-    statistic: Callable[[np.ndarray], float], useful: Bool[np.ndarray, " s"]
+    statistic: Callable[[np.ndarray], float],
+    useful: Bool[np.ndarray, " s"],
+    sentences: Sequence[_Sentence],
 ) -> tuple[float | None, float | None]:
-    """95 % interval from leaving out every 20th useful sentence, in 20 ways (or each, if there are
-    fewer)."""
+    """95 % interval from leaving out every 20th group of useful sentences, in 20 ways (or each, if
+    there are fewer)."""
     places = np.flatnonzero(useful)
-    groups = min(_GROUPS, len(places))
-    if groups < 2:
+    groups = _groups([sentences[place] for place in places.tolist()])
+    parts = min(_PARTS, len(np.unique(groups)))
+    if parts < 2:
         return None, None
     left_out = []
-    for group in range(groups):
+    for part in range(parts):
         kept = useful.copy()
-        kept[places[group::groups]] = False
+        kept[places[groups % parts == part]] = False
         left_out.append(statistic(kept))
     return jackknife_interval(statistic(useful), np.array(left_out))

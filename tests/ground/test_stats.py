@@ -346,3 +346,19 @@ def test_a_difference_of_rank_correlations_is_that_of_leaving_out_one_in_turn():
     )
     assert spearman_difference(second, first, y) == pytest.approx((-difference, -high, -low, p))
     assert spearman_difference(first, np.exp(first / 4), y) == pytest.approx((0, 0, 0, 1), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_a_difference_of_few_pairs_that_all_agree_has_an_error(n):
+    y = np.arange(float(n))
+    difference, low, high, p = spearman_difference(y, -y, y)
+    assert (difference, high) == (2, 2) and low < 1.7 and 1e-5 < p < 0.05
+    assert spearman_difference(-y, y, y) == pytest.approx((-2, -2, -low, p))
+    # one exchange does not speak for either, wherever it is
+    for place in range(n - 1):
+        swapped = y.copy()
+        swapped[[place, place + 1]] = swapped[[place + 1, place]]
+        _, low, high, p = spearman_difference(y, swapped, y)
+        assert low < 0 < high and p > 0.2
+    _, low, high, p = spearman_difference(y, np.exp(y), y)
+    assert low < 0 < high and p == 1

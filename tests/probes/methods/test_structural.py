@@ -16,6 +16,7 @@ from crosslens.errors import InputError
 from crosslens.probes.methods import structural
 from crosslens.probes.methods.structural import StructuralProbe, structural_loss
 from crosslens.probes.methods.structural_scores import structural_scores
+from crosslens.stats import share_interval, wilson_interval
 from crosslens.trees import tree_depths, tree_distances
 
 KINDS = ("distance", "depth")
@@ -343,6 +344,43 @@ def test_true_distances_are_perfect_and_any_growing_function_of_them():
         assert found["distance_spearman"].value == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("right", [0, 1, 10])
+def test_roots_have_wilson_s_interval(right):
+    depths = [*np.array([[1, 0, 1]] * right + [[0, 1, 1]] * (10 - right))]
+    found = structural_scores(depths, [2, 0, 2] * 10, [3] * 10, kind="depth").probe["root_accuracy"]
+    assert (found.value, found.low, found.high) == (right / 10, *wilson_interval(right, 10))
+
+
+def test_edges_have_the_interval_of_clusters():
+    predicted, heads, lengths, marks = cases()
+    scores = structural_scores(predicted, np.concatenate(heads), lengths, np.concatenate(marks))
+    found, uuas = scores.found[scores.found[:, 1] > 0], scores.probe["uuas"]
+    assert (uuas.value, uuas.low, uuas.high) == pytest.approx(share_interval(*found.T))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_of_a_sentence_do_not_narrow_an_interval(kind):
+    predicted, heads, lengths, _ = cases()
+    if kind == "depth":
+        predicted = [distances[0] for distances in predicted]
+    lengths = [len(some) for some in heads]
+    once = structural_scores(predicted, np.concatenate(heads), lengths, kind=kind)
+    names = [f"text {number}" for number in range(len(heads))]
+    thrice, unaware = (
+        structural_scores(
+            3 * predicted, np.concatenate(3 * heads), 3 * lengths, kind=kind, groups=g
+        )
+        for g in (3 * names, None)
+    )
+    found = once.found[once.found[:, 1] > 0]
+    for quantity, one in once.probe.items():
+        three, other = thrice.probe[quantity], unaware.probe[quantity]
+        assert (three.value, three.n) == (pytest.approx(one.value), 3 * one.n)
+        ends = (one.low, one.high) if "spearman" in quantity else share_interval(*3 * found.T)[1:]
+        assert (three.low, three.high) == pytest.approx(ends)
+        assert other.high - other.low < 0.9 * (three.high - three.low)
+
+
 def test_words_of_equal_vectors_have_an_edge_between_them():
     # two words of one token: distance 0 is an edge, too
     same = np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 2.0], [2.0, 2.0, 0.0]])
@@ -448,6 +486,8 @@ def test_refusals_of_the_measures():
         structural_scores([predicted[0], predicted[1] * np.nan, predicted[2]], flat, lengths)
     with pytest.raises(InputError, match=r"punctuation: .*got int64 of shape"):
         structural_scores(predicted, flat, lengths, np.zeros(len(flat), np.int64))
+    with pytest.raises(InputError, match=r"groups: .*3 sentences, got shape \(2,\)"):
+        structural_scores(predicted, flat, lengths, groups=["a", "b"])
 
 
 @pytest.mark.parametrize("kind", ["distance", "depth"])

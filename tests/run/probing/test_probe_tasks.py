@@ -16,7 +16,7 @@ from crosslens.run.probing.kinds.parse import StructuralTask
 from crosslens.run.probing.kinds.tag import WordsText, WordTask
 from crosslens.run.probing.kinds.task import Given, Text
 from crosslens.score import Score
-from crosslens.stats import paired_interval
+from crosslens.stats import cluster_sums, paired_interval, share_interval
 
 TAGS = ("DET", "NOUN", "VERB", "NOUN")
 SENTENCES, D = 40, 6
@@ -218,6 +218,37 @@ def test_a_planted_tree_is_found_and_noise_is_not(treebank, tmp_path):
     # sentences of four words are too short for it
     distances = [s for s in scores if s.quantity == "distance_spearman"]
     assert all(math.isnan(s.value) and "reason" in s.details for s in distances)
+
+
+def test_trees_left_out_are_counted_in_their_part_and_equal_texts_are_one_group(treebank, tmp_path):
+    text, parts = treebank
+    sentences = list(text.corpus.sentences)
+    # of eleven test sentences that are left nine have one text, and one has a text of training
+    sentences[29:38] = [sentences[29]] * 9
+    sentences[38] = sentences[10]
+    text = dataclasses.replace(text, corpus=dataclasses.replace(text.corpus, sentences=sentences))
+    pieces = np.ones(4 * SENTENCES, np.int32)
+    pieces[[4 * 1, 4 * 2, 4 * 21, 4 * 28 + 1]] = (
+        0  # two sentences of train, one each of dev and test
+    )
+    layer = vectors(1)
+    layer[pieces == 0] = np.nan
+    task = StructuralTask("structural_depth", text, parts, "given", shape="depth")
+    scores, outcomes = task.measure(given_of(task, tmp_path, [layer], pieces=pieces))
+    test, dev = (
+        next(s for s in scores if s.condition is None and s.details["part"] == part)
+        for part in ("test", "dev")
+    )
+    assert test.quantity == dev.quantity == "root_accuracy" and (test.n, dev.n) == (11, 7)
+    for one in (test, dev):
+        assert one.details["dropped"] == {"sentences with a word that has no subword": 1}
+    found, of = cluster_sums(outcomes[0].outcome, outcomes[0].group)
+    assert sorted(of) == [1, 1, 9]
+    assert (test.value, test.low, test.high) == pytest.approx(share_interval(found, of))
+    left = outcomes[0].group != outcomes[0].group[9]
+    expected = share_interval(*cluster_sums(outcomes[0].outcome[left], outcomes[0].group[left]))
+    without = test.details["without_shared"]
+    assert (without["value"], without["low"], without["high"]) == pytest.approx(expected)
 
 
 def test_a_probe_of_trees_is_tested_on_other_languages_as_it_was_trained(treebank, tmp_path):

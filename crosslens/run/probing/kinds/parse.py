@@ -44,7 +44,7 @@ class _Part:
     rows: name of an activation dataset -> rows of its words.
     heads, lengths, punctuation: of the trees.
     sentences: each sentence's text. texts: a name of each; equal ones have one.
-    left_out: sentences with a word that has no subword.
+    left_out: sentences of the part that have a word without a subword, and are not among these.
     """
 
     language: str | None
@@ -76,6 +76,11 @@ class _Part:
     def layer(self, given: Given, layer: int, random: bool) -> TakenRows | JoinedRows:
         found = [given.layers(name, rows, random)[layer] for name, rows in self.rows.items()]
         return found[0] if len(found) == 1 else JoinedRows(found)
+
+    def dropped(self) -> dict[str, Any]:
+        """For the details of scores: what was left out; nothing where all are there."""
+        reason = "sentences with a word that has no subword"
+        return {"dropped": {reason: self.left_out}} if self.left_out else {}
 
     @property
     def trees(self) -> np.ndarray:
@@ -146,17 +151,18 @@ class StructuralTask(TreebankTask):
                     probe, dev_scores = self._fit(train, dev, fields, given, random)
                     for number, one in enumerate(tests):
                         place = {**fields, "target": one.language}
-                        details = self._details(probe, train, one, shared[number], given.seed)
+                        told = self._details(probe, train, shared[number], given.seed)
+                        details = {**told, **one.dropped()}
                         measured = self._measured(probe, one.layer(given, layer, random), one)
                         rows = [
                             _score(found, quantity, place, details)
                             for quantity, found in measured.probe.items()
                         ]
-                        scores.append(_beside(rows[0], measured.items, shared[number]))
+                        scores.append(_beside(rows[0], measured.items, one, shared[number]))
                         scores += rows[1:]
                         if number == 0 and not random:
                             scores += [
-                                _score(f, q, place, {**details, "part": "dev"})
+                                _score(f, q, place, {**told, **dev.dropped(), "part": "dev"})
                                 for q, f in dev_scores.probe.items()
                             ]
                         if layer == 0 and not random:
@@ -175,7 +181,7 @@ class StructuralTask(TreebankTask):
         return True
 
     def _details(
-        self, probe: StructuralProbe, train: _Part, one: _Part, shared: Shared, seed: int
+        self, probe: StructuralProbe, train: _Part, shared: Shared, seed: int
     ) -> dict[str, Any]:
         told = {
             "part": "test",
@@ -184,11 +190,6 @@ class StructuralTask(TreebankTask):
             "parts": self.drawn,
             "seeds": [seed],
         }
-        told |= (
-            {"dropped": {"sentences with a word that has no subword": one.left_out}}
-            if one.left_out
-            else {}
-        )
         told |= shared.details()
         return {
             **told,
@@ -199,7 +200,13 @@ class StructuralTask(TreebankTask):
         }
 
     def _part(
-        self, one: WordsText, found: Trees, sentence_of: np.ndarray, part: str, seed: int
+        self,
+        one: WordsText,
+        found: Trees,
+        sentence_of: np.ndarray,
+        left_out: np.ndarray,
+        part: str,
+        seed: int,
     ) -> _Part:
         """Some of the sentences of a part."""
         ends = np.cumsum(found.lengths)
@@ -223,7 +230,7 @@ class StructuralTask(TreebankTask):
             punctuation,
             [one.text.corpus.sentences[number] for number in numbers],
             one.groups()[numbers],
-            found.left_out,
+            int((one.part_of[left_out] == part).sum()),
         )
 
     def _fit(
@@ -244,14 +251,18 @@ class StructuralTask(TreebankTask):
             part.lengths,
             part.punctuation,
             kind=self.shape,
+            groups=part.texts,
         )
 
 
-def _trees(one: WordsText, given: Given) -> tuple[Trees, np.ndarray]:
-    """The trees of a treebank's stored words, and the sentence that each word is of."""
+def _trees(one: WordsText, given: Given) -> tuple[Trees, np.ndarray, np.ndarray]:
+    """The trees of a treebank's stored words, the sentence that each word is of, and the sentences
+    that were left out."""
     store = given.stores[one.name]
     found = trees(store.index(list(_COLUMNS)))
-    return found, np.asarray(store.index(["text"])["text"])[found.rows]
+    sentence_of = np.asarray(store.index(["text"])["text"])
+    taken = sentence_of[found.rows]
+    return found, taken, np.setdiff1d(sentence_of, taken)
 
 
 def _shared(train: _Part, dev: _Part, test: _Part) -> Shared:
@@ -265,10 +276,10 @@ def _shared(train: _Part, dev: _Part, test: _Part) -> Shared:
     return shared_texts(names, labels, Parts(rows[0], rows[2], rows[1]))
 
 
-def _beside(score: Score, items: np.ndarray, shared: Shared) -> Score:
+def _beside(score: Score, items: np.ndarray, part: _Part, shared: Shared) -> Score:
     """The score with what it is without the sentences that training has, too."""
     edges = shared.of(items[:, 0])
-    without = without_shared(items[:, 2] == 1, items[:, 0], edges)
+    without = without_shared(items[:, 2] == 1, part.texts[items[:, 0]], edges)
     kept = {name: value for name, value in (score.details or {}).items() if name != "shared_texts"}
     return dataclasses.replace(score, details={**kept, **edges.details(), **without})
 
