@@ -11,7 +11,7 @@ from crosslens.one_line import one_line
 from crosslens.probes.methods.control_tasks import mean_difference, selectivity
 from crosslens.probes.methods.controls import Accuracy, confusion_counts, f1_per_class
 from crosslens.probes.methods.description_length import DescriptionLength
-from crosslens.stats import jackknife_interval
+from crosslens.stats import effective_interval, jackknife_error
 
 __all__ = ["Answers", "ControlTask", "ProbeResult"]
 
@@ -73,12 +73,15 @@ class Answers:
         return np.nanmean(self.f1, axis=1)
 
     def macro_f1_interval(self, layer: int) -> tuple[float, float] | None:
-        """95 % interval of a layer's macro F1 (:func:`crosslens.stats.jackknife_interval`, a group
-        of items left out at a time).
+        """95 % interval of a layer's macro F1: Wilson's for as many independent items as have its
+        jackknife variance, a group of items left out at a time
+        (:func:`crosslens.stats.effective_interval`; labels weigh the same, each item its part of
+        that). None where there is a single group.
 
-        Simulated coverage is between 92 and 97 % from 30 groups on, also with 17 classes of which
-        some have one or two items, where percentiles of a bootstrap hold the truth in 85 to 93 %
-        and BCa in 91 to 96 %. None where there is a single group.
+        Simulated coverage is between 93 and 99.5 % for 30 to 500 items of 2 or 3 labels, or of 10
+        that are equally frequent, and macro F1 from .5 to .998; of 10 or 17 labels of which some
+        have one or two items 89 to 98 %; over 30 to 300 sentences of 12 words 92 to 100 %. The
+        plain jackknife holds .998 in 6 % of the draws of 30 items, and in 62 % of those of 500.
         """
         return _macro_f1_interval(self.true, self.given[layer], self.groups, len(self.labels))
 
@@ -103,8 +106,11 @@ def _macro_f1_interval(
         )
 
     total, whole = hits.sum(axis=0), there.sum(axis=0)
-    low, high = jackknife_interval(float(macro(total, whole)), macro(total - hits, whole - there))
-    return max(0.0, low), min(1.0, high)
+    variance = jackknife_error(macro(total - hits, whole - there)) ** 2
+    # in a mean over labels an item of a rare one weighs more
+    weights = np.bincount(codes, 1 / np.bincount(true)[true])
+    rarer = min(len(np.unique(codes[right])), len(np.unique(codes[~right])))
+    return effective_interval(float(macro(total, whole)), variance, len(true), weights, rarer)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from scipy.stats import binom, spearmanr
 from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.probes.methods.predictors import correlation
+from crosslens.probes.methods.results import Answers
 from crosslens.report.folders.controlled_findings import changed, welch
 from crosslens.seed_intervals import seeds_difference
 from crosslens.stats import (
@@ -103,6 +104,66 @@ def test_shares_over_few_clusters_are_covered_no_less(g, size, share, correlatio
         return share, *share_interval(*clusters(rng, g, size, share, correlation))[1:]
 
     assert coverage(draw, 2000) >= COVERS[0] - 0.005
+
+
+SIZES = {
+    "geometric": lambda rng, g: rng.geometric(0.1, g),
+    "lognormal": lambda rng, g: 1 + rng.lognormal(1, 1.5, g).astype(int),
+    "Pareto": lambda rng, g: np.minimum(1 + rng.pareto(1.2, g), 1e6).astype(int),
+    "one of 500": lambda rng, g: np.r_[500, np.full(g - 1, 5)],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "g", "least", "most"),
+    [
+        ("geometric", 30, 0.92, 0.97),
+        ("geometric", 200, 0.92, 0.97),
+        ("lognormal", 30, 0.86, 0.96),
+        ("lognormal", 200, 0.86, 0.96),
+        ("Pareto", 30, 0.81, 0.93),
+        ("Pareto", 200, 0.81, 0.93),
+        ("one of 500", 30, 0.16, 0.3),
+    ],
+)
+@pytest.mark.parametrize(("share", "correlation"), [(0.5, 0.2), (0.8, 0.1)])
+def test_shares_over_clusters_of_unlike_sizes_are_covered_as_little_as_the_docstring_says(
+    kind, g, least, most, share, correlation
+):
+    strength = (1 - correlation) / correlation
+
+    def draw(rng):
+        of = SIZES[kind](rng, g)
+        found = rng.binomial(of, rng.beta(share * strength, (1 - share) * strength, g))
+        return share, *share_interval(found, of)[1:]
+
+    assert least - 0.02 <= coverage(draw, 2000) <= most + 0.02
+
+
+@pytest.mark.parametrize("c", [2, 3, 10, 17])
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("right", [0.5, 0.7, 0.9, 0.98, 0.998])
+@pytest.mark.parametrize(("n", "size"), [(30, 1), (100, 1), (500, 1), (100, 12)])
+def test_macro_f1_is_covered_up_to_its_end(n, size, right, balanced, c):
+    """Wrong answers are any other label; the words of a sentence are right together."""
+    share = np.arange(1.0, c + 1) ** (0 if balanced else -1.5)
+    share /= share.sum()
+    wrong = (1 - right) / (c - 1)
+    answered = wrong + (right - wrong) * share
+    truth = (2 * right * share / (share + answered)).mean()
+
+    def draw(rng):
+        found, of = clusters(rng, n, size, right, 0.3 if size > 1 else 0.0)
+        groups = np.repeat(np.arange(n), of)
+        true = rng.choice(c, len(groups), p=share)
+        # the first of each sentence, which has no order
+        miss = np.arange(len(groups)) - np.repeat(np.cumsum(of) - of, of) >= np.repeat(found, of)
+        given = np.where(miss, (true + rng.integers(1, c, len(groups))) % c, true)
+        answers = Answers(np.arange(c), true, given[None], groups)
+        return truth, *answers.macro_f1_interval(0)
+
+    rare = n * size * share.min() < 2  # items of the rarest label
+    assert coverage(draw, 500) >= (0.88 if rare else 0.915)  # one standard error: a point
 
 
 @pytest.mark.parametrize("g", [200, 2000])
@@ -322,6 +383,23 @@ def test_differences_of_rank_correlations_are_covered_and_tested(n, better, wors
     )
     if better == worse:
         assert REJECTS[0] <= np.mean([p <= 0.05 for *_, p in found]) <= REJECTS[1]
+
+
+@pytest.mark.parametrize("n", [6, 8, 12])
+@pytest.mark.parametrize("rho", [0.97, 0.99])
+def test_no_difference_of_rank_correlations_is_found_where_all_pairs_agree(n, rho):
+    """Often one of the two correlations is 1."""
+    perfect = []
+
+    def draw(rng):
+        y = rng.normal(size=n)
+        first, second = rho * y + np.sqrt(1 - rho**2) * rng.normal(size=(2, n))
+        order = np.argsort(y)
+        perfect.append((np.diff(first[order]) > 0).all() or (np.diff(second[order]) > 0).all())
+        return spearman_difference(first, second, y)[3]
+
+    assert rejections(draw, 2000) <= REJECTS[1]
+    assert np.mean(perfect) > (0.1 if n < 12 else 0.01)
 
 
 @pytest.mark.parametrize("kind", ["pearson", "spearman"])

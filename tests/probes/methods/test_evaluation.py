@@ -3,6 +3,7 @@ controls, and every refusal."""
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, f1_score
@@ -17,7 +18,7 @@ from crosslens.probes.methods.evaluation import probe_layers
 from crosslens.probes.methods.linear.layer_probe import LayerProbe
 from crosslens.probes.methods.results import Answers
 from crosslens.probes.methods.splits import Parts
-from crosslens.stats import wilson_interval
+from crosslens.stats import share_interval, wilson_interval
 
 TRAIN, DEV, TEST = range(300), range(300, 380), range(380, 500)
 PARTS = Parts(TRAIN, TEST, DEV)
@@ -258,6 +259,36 @@ def test_macro_f1_of_answers_is_scikit_learns(rng):
         [f1_score(true, row, average="macro", zero_division=0) for row in given]
     )
     assert np.isnan(answers.f1[:, 5:]).all()
+
+
+def test_macro_f1_of_items_that_are_all_right_has_an_interval():
+    true = np.arange(60) % 3
+    low, high = Answers(np.arange(3), true, true[None]).macro_f1_interval(0)
+    assert (low, high) == share_interval(np.ones(60), np.ones(60))[1:] and low < 0.95
+    # the ten words of a sentence count once, and so do items of labels of which others have few
+    grouped = Answers(
+        np.arange(3), np.repeat(true, 10), np.repeat(true, 10)[None], np.arange(600) // 10
+    )
+    assert grouped.macro_f1_interval(0) == pytest.approx((low, high))
+    rare = np.repeat([0, 1, 2], [50, 5, 5])
+    weight = (3 / (1 / 50 + 1 / 5 + 1 / 5)) * 3
+    t = student.ppf(0.975, 59)
+    assert Answers(np.arange(3), rare, rare[None]).macro_f1_interval(0) == pytest.approx(
+        (weight / (weight + t**2), 1)
+    )
+
+
+def test_macro_f1_away_from_its_ends_has_the_jackknife_s_interval(rng):
+    true = rng.integers(0, 4, 2000)
+    given = np.where(rng.random(2000) < 0.5, true, rng.integers(0, 4, 2000))
+    left_out = [
+        f1_score(np.delete(true, i), np.delete(given, i), average="macro")
+        for i in range(0, 2000, 20)
+    ]
+    error = np.std(left_out) * np.sqrt(1999)
+    low, high = Answers(np.arange(4), true, given[None]).macro_f1_interval(0)
+    assert (high - low) / 2 / student.ppf(0.975, 1999) == pytest.approx(error, rel=0.2)
+    assert low < f1_score(true, given, average="macro") < high
 
 
 def test_refusals(rng):
