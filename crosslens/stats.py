@@ -368,8 +368,8 @@ def spearman_interval(
 def _departing_correlation(
     x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None
 ) -> tuple[float, float, np.ndarray]:
-    """Spearman's correlation; the same where there is an error to be seen, else that of the smallest
-    departure; and per cluster what a little more weight on it does to the latter."""
+    """Spearman's correlation; the same where there is an error to be seen, else that of the
+    smallest departure; and per cluster what a little more weight on it does to the latter."""
     r, each = _rank_correlation(x, y, clusters)
     if 1 - abs(r) >= _ROUNDING:
         return r, r, each

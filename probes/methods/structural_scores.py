@@ -105,8 +105,8 @@ def structural_scores(
 
     Raises
     ------
-    InputError: an unknown kind; heads that are no trees; lengths, punctuation, predictions or groups
-        that do not fit; or predictions that are not finite.
+    InputError: an unknown kind; heads that are no trees; lengths, punctuation, predictions or
+        groups that do not fit; or predictions that are not finite.
 
     References
     ----------
