@@ -42,11 +42,8 @@ _COLORLESS = (
 ).split()
 _HEADER = ["template", "case", "grammatical", "ungrammatical", "extra"]
 _KEYS = (("sentence_good", "sentence_bad", "UID", "pairID"), ("good", "bad", "category", "id"))
-_SUFFIXES = tuple(
-    f"{ending}{packed}"
-    for packed in ("", ".gz")
-    for ending in (".tsv", ".csv", ".jsonl", ".tab", ".txt")
-)
+_SUFFIXES = (".tsv", ".csv", ".jsonl", ".tab", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".tab.gz")
+_PLAIN = (".txt", ".txt.gz")  # beside others these are notes; CLAMS has them alone
 # columns of MultiBLiMP and of RuBLiMP
 _TABLES = (("sen", "wrong_sen", "phenomenon"), ("source_sentence", "target_sentence", "PID"))
 _MARKS = ("True", "False")  # of CLAMS
@@ -127,9 +124,13 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
     """
     path = Path(path)
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES))
+        every = [
+            sorted(file for file in path.iterdir() if file.name.endswith(endings))
+            for endings in (_SUFFIXES, _PLAIN)
+        ]
+        files = every[0] or every[1]
         if not files:
-            expected = f"files of minimal pairs ({', '.join(_SUFFIXES)})"
+            expected = f"files of minimal pairs ({', '.join(_SUFFIXES + _PLAIN)})"
             refuse(str(path), expected, "none in the folder", "name a file, or another folder")
         return [pair for file in files for pair in read_minimal_pairs(file, npi=npi)]
     lines = read_lines(path)
@@ -301,6 +302,6 @@ def _pair(good: str, bad: str, category: str, name: str, where: str) -> MinimalP
 def _stem(path: Path) -> str:
     """The name of a file without the endings that tell its format."""
     name = file_name(path)
-    for suffix in _SUFFIXES:
+    for suffix in _SUFFIXES + _PLAIN:
         name = name.removesuffix(suffix)
     return name

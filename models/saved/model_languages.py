@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslens.errors import quote, refuse
-from crosslens.languages import NAMES, short_codes
+from crosslens.languages import NAMES, code_of, short_codes
 from crosslens.models.saved.xlm_tokeniser import XlmTokeniser, check_segmenter
 
 __all__ = ["ModelLanguages", "find_languages"]
@@ -59,6 +59,8 @@ class ModelLanguages:
         # XLM's "als" is Alemannic, ISO 639-3's Tosk Albanian
         of_text = [*([whole] if "_" in whole else []), *short_codes(base), base]
         found = next((one for one in (asked if given else of_text) if one in self.ids), None)
+        if found is None:  # XLM calls Cantonese zh_yue
+            found = next((one for one in self.ids if code_of(one) == code_of(code)), None)
         if found is None:
             found = self._unlisted(code, base, given)
         if self.rules:

@@ -221,3 +221,12 @@ def test_a_table_with_other_columns_is_told_which_are_looked_for(file):
     ):
         read_minimal_pairs(file("yes,no\na,b\n", "x.csv"))
     assert read_minimal_pairs(file("a\tb\n", "x.csv"))[0][:2] == ("a", "b")
+
+
+def test_plain_text_in_a_folder_is_read_where_there_is_nothing_else(tmp_path):
+    """CLAMS's folders have such files alone; elsewhere they are notes."""
+    (tmp_path / "a.txt").write_text("True\tder Autor lacht\nFalse\tder Autor lachen\n")
+    assert [pair.category for pair in read_minimal_pairs(tmp_path)] == ["a"]
+    (tmp_path / "b.tsv").write_text("the author laughs\tthe author laugh\n")
+    (tmp_path / "a.txt").write_text("How these were made.\n")
+    assert [pair.category for pair in read_minimal_pairs(tmp_path)] == ["b"]

@@ -344,6 +344,7 @@ def test_a_language_that_is_asked_for_wins(folder, encoder, tmp_path):
         ({"eng", "eng-x"}, "en"),
         ({"als"}, "sq"),
         ({"nno"}, "no"),
+        ({"yue", "zh_yue", "zh-yue"}, "zh_yue"),
     ],
 )
 def test_codes_of_texts_are_found_under_the_models_names(tmp_path, monkeypatch, codes, told):
