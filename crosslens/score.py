@@ -10,11 +10,11 @@ import dataclasses
 import functools
 import json
 import math
+import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
-from crosslens.checks import is_whole
 from crosslens.errors import InputError, StoreError, check_choice, quote, refuse
 from crosslens.evidence import Evidence, SharedTexts
 from crosslens.files import parse_json, write_whole
@@ -225,7 +225,7 @@ class Score:
 
 def _whole(value: Any) -> int:
     """A whole number of numpy's, as a user may give it."""
-    if not is_whole(value):
+    if not isinstance(value, numbers.Integral):
         raise TypeError(f"{type(value).__name__} is of no type that JSON has")
     return int(value)
 

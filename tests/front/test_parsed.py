@@ -189,4 +189,4 @@ def test_the_command_refuses_a_parser_without_a_text_and_an_order_without_trees(
     assert main(["derive", "--treebank", f"fra={french}", "--parser", "spacy:toy", *order]) == 2
     assert "--parser: expected a plain text to parse" in capsys.readouterr().err
     assert main(["derive", "--text", f"eng={text}", *order]) == 2
-    assert "give a treebank (.conllu), or a parser" in capsys.readouterr().err
+    assert "add --parser, or give a treebank (.conllu)" in capsys.readouterr().err
