@@ -264,6 +264,7 @@ for number, (name, before, code) in enumerate(json.load(open(sys.argv[1])), 1):
 """
 
 
+@pytest.mark.slow  # half a minute; .ci/run has a step of it
 def test_the_documents_python_runs(tmp_path):
     """Each fence in a folder and a namespace of its own, all in one process, and once; the README's
     show something."""

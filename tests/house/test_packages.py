@@ -97,6 +97,7 @@ def test_the_wheel_says_what_setup_cfg_says(wheel):
     assert "crosslens = crosslens.cli.process:run" in commands
 
 
+@pytest.mark.slow  # most of a minute; .ci/run has a step of it
 def test_every_module_of_the_wheel_imports_without_the_checkout(installed):
     assert installed.keys() == package_files().keys()
     for name, module in installed.items():
@@ -112,6 +113,7 @@ def examples_in_source(path: Path) -> int:
     return count
 
 
+@pytest.mark.slow  # most of a minute; .ci/run has a step of it
 def test_every_docstring_example_runs_and_tells_the_truth(installed):
     assert {name: module["failed"] for name, module in installed.items() if module["failed"]} == {}
     in_source = {name: examples_in_source(path) for name, path in package_files().items()}
