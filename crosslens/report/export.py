@@ -98,7 +98,7 @@ def _tasks_of(table: Path) -> list[str]:
     """The tasks of an earlier export, whose figures are beside its table."""
     if not table.is_file():
         return []
-    with open(table, encoding="utf-8", newline="") as lines:
+    with open(table, encoding="utf-8", errors="replace", newline="") as lines:
         found = {row.get("task") or "" for row in csv.DictReader(lines)}
     return sorted(task for task in found if task and Path(task).name == task)
 

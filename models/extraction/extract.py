@@ -221,7 +221,7 @@ def store_settings(
             else {}
         ),
         **(
-            {"behind": "a space"}
+            {"subword": "behind a space"}
             if reading.unit == "embedding" and by_bytes(encoder.tokenizer)
             else {}
         ),

@@ -293,7 +293,7 @@ def test_the_embedding_of_a_word_is_the_row_of_its_subword_as_it_stands_in_a_sen
         behind += mine.startswith("Ġ")
         first += encoder.tokenizer.tokenize(word) != [mine]
     assert behind and first
-    assert store.manifest["settings"]["behind"] == "a space"  # an older folder is another
+    assert store.manifest["settings"]["subword"] == "behind a space"  # an older folder is another
 
 
 def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, tmp_path):
