@@ -5,7 +5,7 @@ Here each of these finds the others. A language that is derived from another one
 behind it how it was made: ``eng-inversion``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 __all__ = [
     "DERIVED",
@@ -13,6 +13,7 @@ __all__ = [
     "SEVERAL",
     "code_of",
     "derivation",
+    "names_of",
     "same_language",
     "short_codes",
     "subtag_of",
@@ -185,6 +186,23 @@ def subtag_of(code: str) -> str:
     if treebank_of(code):
         return ""
     return "-".join(part.lower() for part in _split(code)[1:] if not derivation(part))
+
+
+def names_of(language: str, names: Iterable[str]) -> list[str]:
+    """Those of several names that name a language, the closest alone; a script is no other script.
+
+    >>> names_of("fra", ["fr_gsd", "fr_pud", "de_pud"]), names_of("sqi", ["als", "sq"])
+    (['fr_gsd', 'fr_pud'], ['sq'])
+    >>> names_of("zho", ["zho_Hans", "zho_Hant"]), names_of("zho_Hant", ["zho_Hans"])
+    (['zho_Hans', 'zho_Hant'], [])
+    >>> names_of("bel", ["be", "be-x-old"])
+    ['be']
+    """
+    there, code, subtag = list(names), code_of(language), subtag_of(language)
+    same = [name for name in there if code_of(name) == code]
+    same = same or [name for name in there if same_language(name, language)]
+    fit = [name for name in same if not (subtag and subtag_of(name) not in ("", subtag))]
+    return [name for name in fit if subtag_of(name) == subtag] or fit
 
 
 def short_codes(code: str) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from crosslens.languages import code_of, same_language, subtag_of, treebank_of
+from crosslens.languages import code_of, names_of, same_language, subtag_of, treebank_of
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 
 __all__ = ["find_files", "language_name", "languages_of", "name_splits", "names_for", "others"]
@@ -80,16 +80,8 @@ def names_for(language: str, there: Iterable[str]) -> list[str]:
     names = list(there)
     if language in names:
         return [language]
-    code, subtag = code_of(language), subtag_of(language)
-    same = [name for name in names if code_of(name) == code]
-    same = same or [name for name in names if same_language(name, language)]
-    fit = [
-        name
-        for name in same
-        if not (treebank_of(language) and treebank_of(name))
-        and not (subtag and subtag_of(name) not in ("", subtag))
-    ]
-    return [name for name in fit if subtag_of(name) == subtag] or fit
+    own = treebank_of(language)
+    return names_of(language, [name for name in names if not (own and treebank_of(name))])
 
 
 def others(language: str, there: Iterable[str]) -> str:

@@ -304,3 +304,16 @@ def test_points_and_their_intervals_stand_at_their_values():
     assert [round(line[0][1]) for line in lines] == [0, 0, 1, 1, 0, 0]
     assert axes.get_xlim() == (0.0, 0.6) and axes.get_ylim() == (1.5, -0.5)
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["German", "French"]
+
+
+def test_another_script_is_not_what_was_trained_in(tmp_path):
+    place = {"task": "topic", "encoder": "tiny", "source": "zho_Hans", "quantity": "accuracy"}
+    scores = [
+        Score(value=value, low=0.0, high=1.0, n=9, target=code, details={"part": "test"}, **place)
+        for code, value in (("zho_Hans", 0.9), ("zho_Hant", 0.8), ("fra", 0.7), ("deu", 0.6))
+    ]
+    other = dataclasses.replace(scores[0], target="spa", value=0.5)
+    run = run_folder(tmp_path, CODES)
+    write_scores([*scores, other], run / "scores.jsonl")
+    text = Page(render_report(run)).text
+    assert "0.900 [0.000, 1.000] in Chinese (simplified), 0.650 on average of 4" in text

@@ -8,6 +8,7 @@ from typing import Any
 
 from crosslens.examples import EXAMPLES, Example, read_examples
 from crosslens.grid_settings import chosen_outcomes, setting_of
+from crosslens.languages import names_of
 from crosslens.outcomes import FILE, Outcomes, read_outcomes
 from crosslens.report.folders.finished import finished_run
 from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
@@ -75,6 +76,11 @@ class Transfer:
         """The languages that a task was tested in, in order."""
         found = (s.target for s in self.scores if s.task == task and _part(s) == "test")
         return list(dict.fromkeys(str(one) for one in found))
+
+    def trained_in(self, score: Score) -> bool:
+        """Whether the language of a measurement was trained in."""
+        there = self.targets(str(score.task))
+        return any(score.target in names_of(one, there) for one in str(score.source).split("+"))
 
     def of(self, task: str) -> list[Score]:
         """Measurements of a task's main quantity on test items."""

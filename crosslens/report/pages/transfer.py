@@ -175,9 +175,7 @@ def _finding(run: Transfer, task: str) -> list[str]:
     for system in run.systems()[:3]:
         scores = {t: run.find(task, t, None, system) for t in run.targets(task)}
         there = {t: s for t, s in scores.items() if s is not None and s.value == s.value}
-        own = {
-            t: s for t, s in there.items() if code_of(t) in map(code_of, str(s.source).split("+"))
-        }
+        own = {t: s for t, s in there.items() if run.trained_in(s)}
         others = {t: s for t, s in there.items() if t not in own}
         told = f"{run.title(task)}" + (
             f" ({called(system, run.systems())})" if len(run.systems()) > 1 else ""

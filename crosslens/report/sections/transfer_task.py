@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.languages import code_of
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import LESS, System, Transfer, called
 from crosslens.report.folders.transfers import Contest
@@ -237,11 +236,7 @@ def _curves(run: Transfer, task: str) -> dict[str, list[str]]:
     targets = run.targets(task)
     if len(targets) <= _EXAMPLES:
         return {language(one): [one] for one in targets}
-    own = [
-        s.target
-        for s in run.of(task)
-        if s.target and code_of(s.target) in map(code_of, str(s.source).split("+"))
-    ]
+    own = [s.target for s in run.of(task) if s.target and run.trained_in(s)]
     others = [one for one in targets if one not in own]
     return {
         **{language(one): [one] for one in dict.fromkeys(own)},
