@@ -17,6 +17,7 @@ from crosslens.score_formats import format_percent
 
 if TYPE_CHECKING:
     from crosslens.derive.order import OrderCoverage
+    from crosslens.derive.transformation import Transformation
 
 __all__ = ["derive", "derive_arguments"]
 
@@ -118,21 +119,31 @@ def _order_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _check_files(files: Mapping[str, Mapping[str, str]], *, parsed: bool, ordered: bool) -> None:
-    """Refuse a file that is not there, or has no trees where words are put in order, before an order
-    is learnt, a text parsed or another file derived."""
+def _check_files(
+    files: Mapping[str, Mapping[str, str]],
+    by: "Transformation | None",
+    *,
+    parsed: bool,
+    ordered: bool,
+) -> None:
+    """Refuse a file that is not there, has no trees where words are put in order, or cannot be
+    derived so, before an order is learnt, a text parsed or another file derived."""
+    from crosslens.front.derived import check_derives
+
     for kind, some in files.items():
         for path in some.values():
             if not Path(path).exists():
                 refuse(path, "a file", "no such file", "correct the path")
+            if by is not None:
+                check_derives(by, kind, path)
             trees = path.removesuffix(".gz").endswith(".conllu")
             if kind == "text" and ordered and not (parsed or trees):
                 remedy = "add --parser, or give a treebank (.conllu)"
                 refuse(path, "trees, whose words are put in order", "plain text", remedy)
 
 
-def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The transformation, and the word order in it, None where there is none."""
+def _how(arguments: argparse.Namespace, by: "Transformation | None") -> tuple[Any, Any]:
+    """The transformation, that of --by among it, and the word order in it, None where there is none."""
     if arguments.order_of is None:
         if arguments.save_order is not None:
             got = "--save-order without it"
@@ -141,13 +152,11 @@ def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
             if getattr(arguments, name) != default:
                 got = f"--{name.replace('_', '-')} without it"
                 refuse("arguments", "--order-of, which it is about", got, "name a treebank")
-        if arguments.by is None:
+        if by is None:
             refuse("arguments", "--by or --order-of", "neither", "add --by inversion")
-        return arguments.by, None
+        return by, None
     from crosslens.derive.composition import Composition
-    from crosslens.derive.registry import transformation
 
-    by = None if arguments.by is None else transformation(arguments.by)  # refused before it learns
     [(language, path)] = by_language([arguments.order_of], "--order-of").items()
     order = cl.word_order(
         path,
@@ -207,8 +216,12 @@ def derive(arguments: argparse.Namespace) -> None:
         refuse("--parser", "a plain text to parse", "none", "add --text LANGUAGE=FILE")
     if (kept := Path(arguments.out) / "config.json").exists():
         read_json(kept, Any)  # a damaged one is refused before anything is learnt or written
-    _check_files(files, parsed=arguments.parser is not None, ordered=arguments.order_of is not None)
-    how, order = _how(arguments)
+    from crosslens.derive.registry import transformation
+
+    by = None if arguments.by is None else transformation(arguments.by)  # refused before it learns
+    parsed, ordered = arguments.parser is not None, arguments.order_of is not None
+    _check_files(files, by, parsed=parsed, ordered=ordered)
+    how, order = _how(arguments, by)
     if arguments.parser is not None:
         told = {"words": arguments.words, "device": arguments.device}
         files["text"] = cl.parse_files(files["text"], arguments.parser, arguments.out, **told)

@@ -34,7 +34,8 @@ __all__ = [
 
 KINDS = ("BI", "PRE", "BFR", "BTW", "AFT", "HI")
 """Kinds of features, as GalacticDependencies calls them: next to each other; one before the other;
-both before the head, on either side of it, both after it; a run of three to five."""
+both before the head, on either side of it, both after it; a run of three to five, and at most of as
+many as the node has items."""
 
 _BI, _PRE, _BFR, _BTW, _AFT, _HI = range(len(KINDS))
 _LONGEST = 5  # items of a run
@@ -139,7 +140,7 @@ class Events:
     orders: shape (n!, n), lexicographic: which item stands at each place.
     kinds, pairs: shapes (e,) and (e, 2), events of two items; item n is the begin, n + 1 the end.
     has_pair: shape (n!, e), 1 where an order has an event.
-    runs: shape (r, 5), items of the runs of three to five; n + 2 fills the shorter ones.
+    runs: shape (r, 5), items of the runs of three to five, at most of n; n + 2 fills the shorter ones.
     has_run: shape (n!, r), the same of runs; sparse.
     """
 
@@ -183,7 +184,8 @@ def size_events(n: int) -> Events:
 
 
 def _runs(orders: Int[np.ndarray, "p n"]) -> tuple[Int[np.ndarray, "r 5"], scipy.sparse.csc_array]:
-    """The runs of three to five among the items with one begin and one end, and who has them."""
+    """The runs of three to five, at most of n, among the n items with one begin and one end, and who
+    has them."""
     count, n = orders.shape
     fill = np.full((count, _LONGEST), n + 2)
     whole = np.hstack([np.full((count, 1), n), orders, np.full((count, 1), n + 1), fill])

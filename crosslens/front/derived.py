@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosslens.corpus import Corpus, Lazy
+from crosslens.derive.composition import Composition
 from crosslens.derive.corpora import DerivedCorpus, Tags, Unit, derive_corpus
 from crosslens.derive.passages import derived_answer
 from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans
 from crosslens.derive.transformation import Transformation
+from crosslens.derive.transliteration import SubwordTransliteration
 from crosslens.errors import OutputError, check_choice, quote, refuse
 from crosslens.files import make_folder, write_whole
 from crosslens.languages import same_language
@@ -32,7 +34,7 @@ from crosslens.readers.words import (
     split_words,
 )
 
-__all__ = ["DerivedFile", "derive_files", "sentence_places", "with_words"]
+__all__ = ["DerivedFile", "check_derives", "derive_files", "sentence_places", "with_words"]
 
 _Derived = tuple[DerivedCorpus, Corpus]
 Files = Mapping[str, str | Path]
@@ -127,6 +129,28 @@ def with_words(corpus: Corpus, words: str) -> Corpus:
     return dataclasses.replace(corpus, words=found)
 
 
+def check_derives(how: Transformation, kind: str, path: str | Path) -> None:
+    """Pass if a kind of file can be derived so at all.
+
+    Raises
+    ------
+    InputError: words of a treebank would come or go, or ids of subwords are wanted.
+
+    >>> check_derives(transformation("inversion"), "text", "eng.txt")
+    """
+    parts = how.parts if isinstance(how, Composition) else [how]
+    if any(isinstance(part, SubwordTransliteration) for part in parts):
+        got, remedy = (
+            f"{how.name}, which is of subwords' ids",
+            "name a script: transliteration:greek",
+        )
+        refuse(f"--{kind} {path}", "a transformation of words", got, remedy)
+    if kind == "treebank" and "length" in how.changes:
+        got = f"{how.name}, by which words come or go"
+        remedy = "give --text the treebank: its text alone is derived"
+        refuse(f"--treebank {path}", "a transformation that keeps each word", got, remedy)
+
+
 def derive_files(
     by: str | Transformation,
     out: str | Path,
@@ -196,6 +220,9 @@ def derive_files(
         "iob2": (iob2, _iob2),
         "questions": (questions, _questions),
     }
+    for kind, (files, _) in given.items():
+        for path in (files or {}).values():
+            check_derives(asked.how, kind, path)
     made = [
         (kind, language, path, derive(asked, path, language))
         for kind, (files, derive) in given.items()
@@ -282,17 +309,13 @@ def _pairs(asked: _Asked, path: str | Path, language: str) -> _Made:
 
 
 def _treebank(asked: _Asked, path: str | Path, language: str) -> _Made:
-    if "length" in asked.how.changes:
-        got = f"{asked.how.name}, by which words come or go"
-        remedy = "give --text the treebank: its text alone is derived"
-        refuse(f"--treebank {path}", "a transformation that keeps each word", got, remedy)
     derived, original = asked.corpus(read_conllu(path, language), path)
     return _Made(conllu_text(derived.corpus), ".conllu", derived, words_apart(original))
 
 
 def _iob2(asked: _Asked, path: str | Path, language: str) -> _Made:
     derived, original = asked.corpus(read_tagged_words(path, language), path)
-    return _Made(tagged_text(derived.corpus), ".iob2", derived, original)
+    return _Made(tagged_text(derived.corpus, raw=asked.tags == "raw"), ".iob2", derived, original)
 
 
 def sentence_places(path: str | Path) -> list[str]:

@@ -8,7 +8,8 @@ WikiAnn, iob2) or, in a file whose first column numbers the words of each senten
 In the files of CoNLL-2003 a name begins with I-, and with B- only right behind another one of its
 type (IOB1). Such a file is read with B- at the beginning of every name (IOB2). So is one in which
 at most one name in a hundred begins with I- (some of Universal NER have one or two), which is said;
-one that has more of both is neither, and refused.
+one that has more of both is neither, and refused. A sentence with the comment ``# tags = raw``, of a
+derived language say, is read as it stands.
 """
 
 import re
@@ -25,7 +26,7 @@ from crosslens.readers.words import locate_words
 __all__ = ["read_tagged_words", "tagged_text"]
 
 _TAG = re.compile(r"O|[BI]-\S+")
-_COMMENT = re.compile(r"# (text|sent_id) = ?(.*)")
+_COMMENT = re.compile(r"# (text|sent_id|tags) = ?(.*)")
 _PREFIX = re.compile(r"([a-z]{2,3}(-[a-z]+)*|simple):")  # WikiAnn's languages
 _DOCUMENT = "-DOCSTART-"
 
@@ -127,7 +128,7 @@ def _begun(
     for comments, rows in sentences:
         before, found = "O", list[Row]()
         for number, form, tag in rows:
-            if tag[1:] != before[1:]:
+            if tag[1:] != before[1:] and comments.get("tags") != "raw":
                 stray += [(number, tag)] * tag.startswith("I-")
                 begun += [number] * tag.startswith("B-")
                 tag = tag.replace("I-", "B-", 1)
@@ -158,12 +159,13 @@ def _word(cells: Sequence[str], number: int | None, place: str) -> tuple[str, st
     return form, tag
 
 
-def tagged_text(corpus: Corpus, column: str = "ner") -> str:
+def tagged_text(corpus: Corpus, column: str = "ner", *, raw: bool = False) -> str:
     """Words and their tags as a file of Universal NER has them.
 
     Parameters
     ----------
     corpus: with words, and their tags as the annotation ``column``.
+    raw: say that names may begin with I- and go on with B-, which stays so when the file is read.
 
     >>> corpus = Corpus("eng", ["Ada wrote"], ["a"], "toy", [[(0, 3), (4, 9)]], {"ner": [["B-PER", "O"]]})
     >>> print(tagged_text(corpus).expandtabs(8).rstrip())
@@ -176,7 +178,7 @@ def tagged_text(corpus: Corpus, column: str = "ner") -> str:
     assert corpus.words is not None and corpus.annotations is not None
     rows = zip(corpus.ids, corpus.sentences, corpus.words, corpus.annotations[column], strict=True)
     for name, text, spans, tags in rows:
-        lines += [f"# sent_id = {name}", f"# text = {text}"]
+        lines += [f"# sent_id = {name}", f"# text = {text}", *["# tags = raw"] * raw]
         for number, ((start, end), tag) in enumerate(zip(spans, tags, strict=True), 1):
             lines.append(f"{number}\t{text[start:end]}\t{tag}\t-\t-")
         lines.append("")

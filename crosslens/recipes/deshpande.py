@@ -48,7 +48,8 @@ def pairs(recipe: TrainRecipe, syntax: bool) -> Made:
 
 def compositions(recipe: TrainRecipe, syntax: bool) -> Made:
     """Transliteration alone, and in other orders."""
-    conditions, _, control = derived_conditions(recipe, tuple(_PRINTED))
+    named = ("transliteration", "transliteration+inversion", "transliteration+permutation")
+    conditions, _, control = derived_conditions(recipe, named)
     order = [["transliteration"], ["transliteration-inversion", "transliteration-permutation"]]
     if syntax:
         told = "transliteration and syntax"
@@ -81,10 +82,12 @@ def ladder(recipe: TrainRecipe) -> Made:
     return derived_conditions(recipe, _ORDERS)
 
 
-_PRINTED = {  # transformations of a condition -> what Deshpande et al. call it
-    "transliteration": "transliteration, parallel corpora",
-    "transliteration+inversion": "transliteration and inversion",
-    "transliteration+permutation": "transliteration and permutation",
+_PRINTED = {  # whether a copy has ids of its own, its order -> what Deshpande et al. call it
+    (True, ""): "transliteration, parallel corpora",
+    (True, "inversion"): "transliteration and inversion",
+    (True, "permutation"): "transliteration and permutation",
+    (False, "inversion"): "inversion",
+    (False, "permutation"): "permutation",
 }
 
 
@@ -97,11 +100,12 @@ def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
         remedy = "leave one of them out"
         if name in conditions:
             refuse("recipe", "conditions that differ", f"{by} twice", remedy)
-        conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
-        copy = conditions[name].recipe.derived[recipe.languages[1]]
-        check_order(copy, "recipe")
         # ids are a copy's whichever part comes first, and the order is all that is left
-        same = made.setdefault((copy.transliterated, _order_of(copy)), by)
+        copy = Derivation(of=recipe.languages[0], by=by, seed=recipe.seed)
+        check_order(copy, "recipe")
+        kind = copy.transliterated, _order_of(copy)
+        conditions[name] = _by(recipe, by, _PRINTED.get(kind, ""))
+        same = made.setdefault(kind, by)
         if same != by:
             got = f"{by}, the language of {same}"
             refuse("recipe", "conditions that differ", got, remedy)

@@ -165,4 +165,15 @@ def test_what_cannot_be_put_in_order_is_refused_before_an_order_is_learnt(tmp_pa
     ):
         assert main(["derive", *given, *order, "--out", str(tmp_path / "out")]) == 2
         assert told in capsys.readouterr().err
+    for by, told in (
+        (
+            "partial-reversal",
+            "expected a transformation that keeps each word, got partial-reversal",
+        ),
+        ("inversion+transliteration:40", "which is of subwords' ids; name a script: translit"),
+    ):
+        tree = ["derive", "--treebank", f"eng={french}", "--by", by]
+        for given in (order, []):
+            assert main([*tree, *given, "--out", str(tmp_path / "out")]) == 2
+            assert told in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"fra.conllu", "eng.txt"}

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from crosslens.errors import InputError
+from crosslens.front.derived import derive_files
 from crosslens.probes.tasks.catalogue import find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.readers.sentence_pairs import read_sentence_pairs
@@ -218,3 +219,17 @@ def test_tasks_find_the_folders_that_are_published(tmp_path):
     assert "ner/en_ewt-ud-dev.iob2" in data.files
     with pytest.raises(Absent, match="of fra"):
         find_task("ner").read(data, "fra")
+
+
+def test_raw_tags_of_a_derived_language_are_read_as_they_stand(tmp_path):
+    """Turned round, names end with B-; most files with as many would be refused."""
+    put(tmp_path, "en.iob2", "Ada\tB-PER\nKing\tI-PER\nsaw\tO\nBo\tB-PER\n\n" * 2)
+    for how, wanted in (
+        ("raw", ["B-PER", "O", "I-PER", "B-PER"]),
+        ("consistent", ["B-PER", "O", "B-PER", "I-PER"]),
+    ):
+        [made] = derive_files(
+            "inversion", tmp_path / how, iob2={"eng": tmp_path / "en.iob2"}, tags=how
+        )
+        assert read_tagged_words(made.path, "eng").annotations["ner"] == [wanted] * 2
+        assert ("# tags = raw" in made.path.read_text()) is (how == "raw")

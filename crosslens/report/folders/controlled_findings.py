@@ -63,9 +63,9 @@ def _by_sentences(
     study: StudyFolder, weights: Mapping[str, float]
 ) -> dict[str, tuple[float, float, float]]:
     """A sum of conditions with weights, by sentences and by what training adds to them, with 95 %
-    intervals; nothing where a condition has one training."""
+    intervals; nothing where a condition has one training, or one that was not measured there."""
     after = {name: _hits(study, name) for name in weights}
-    if min(len(hits) for hits, _ in after.values()) < 2:
+    if any(len(hits) < max(2, study.trainings(name)) for name, (hits, _) in after.items()):
         return {}
     sides = [[(weight, *after[name])] for name, weight in weights.items()]
     found = {_SENTENCES: seeds_contrast(*sides)}
@@ -214,7 +214,11 @@ def control_told(study: StudyFolder) -> str:
     reached[_SENTENCES] = study.sentences(name)
     before = study.sentences(name, "random_encoder")
     untrained = 0.0 if before is None else before.value
-    there = {measure: one for measure, one in reached.items() if one is not None}
+    there = {
+        measure: one
+        for measure, one in reached.items()
+        if one is not None and not math.isnan(one.value)
+    }
     if not there:
         return ""
     short = [measure for measure, one in there.items() if one.value < REACHED]

@@ -105,7 +105,7 @@ def overlap_told(study: StudyFolder) -> list[str]:
     told = [f"{share} in {', '.join(names)}" for share, names in said.items()]
     if [*said.values()] == [study.names]:
         told = [f"{share} in every condition" for share in said]
-    own = "" if study.compares_gains else ", before they get ids of their own,"
+    own = "" if study.compares_gains else ", before any get ids of their own,"
     about = f"Of the subwords of the second language's text{own} the first one's has"
     return [f"{about} {'; '.join(told)}."] if told else []
 

@@ -360,7 +360,7 @@ def _columns_told(study: StudyFolder) -> str:
     shared = (
         "Subwords in common: the share of the second language's different subwords, and of all that "
         "occur, that the first one's text has as well"
-        f"{'' if study.compares_gains else ', before they get ids of their own'}. "
+        f"{'' if study.compares_gains else ', before any get ids of their own'}. "
     )
     return (
         f"Means over seeds; brackets are 95 % {intervals_told(study)}. "

@@ -4,6 +4,7 @@ resumed, measured as a study measures, and what is said of them at the end."""
 import collections
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -1570,6 +1571,30 @@ def test_a_control_that_reached_half_has_reached_it():
     assert "Below" not in told
 
 
+def test_a_training_without_a_measurement_leaves_no_verdict(tmp_path):
+    scores = [*natural_scores("extra", 30, 20), *natural_scores("default", 21, 20)]
+    lost = [
+        dataclasses.replace(
+            one,
+            value=math.nan,
+            low=None,
+            high=None,
+            details={"part": one.details.get("part"), "reason": "x"},
+        )
+        if (one.encoder, one.seed) == ("extra", 2) and one.quantity == "precision_at_1"
+        else one
+        for one in scores
+    ]
+    for some, n in ((scores, 2), (lost, 0)):
+        study_of(
+            tmp_path, [*some, *means(some)], ("extra", "default"), order=[["extra"], ["default"]]
+        )
+        study = load_study(tmp_path)
+        assert len(differences(study, "extra", "default")) == n
+    study.told["control"] = "extra"
+    assert controlled_findings.control_told(study) == ""
+
+
 def test_the_condition_with_most_that_is_cut_and_overlap_that_not_all_have():
     cut = [Score(quantity="sentences_cut", value=x, n=500, encoder=str(x)) for x in (0.1, 0.3, 0.2)]
     assert cut_told(cut).startswith("At most 30.0 % of the kept sentences (0.3; ")
@@ -1585,7 +1610,7 @@ def test_the_condition_with_most_that_is_cut_and_overlap_that_not_all_have():
     assert overlap_told(more) == [f"Of the subwords {told} a, b."]
     aligned = Score(quantity="token_alignment", value=0.5, n=9, encoder="a")
     copy = dataclasses.replace(every, scores=[*shares, aligned])
-    assert "text, before they get ids of their own, the first one's has" in overlap_told(copy)[0]
+    assert "text, before any get ids of their own, the first one's has" in overlap_told(copy)[0]
 
 
 def test_a_measurement_without_a_number_is_no_point_of_a_curve(tmp_path):

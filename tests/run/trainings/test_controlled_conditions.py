@@ -123,3 +123,20 @@ def test_the_control_of_similarity_is_a_model_of_two_languages():
         ({"paraphrase": "y", "pair": "fra:z"}, "bilingual-paraphrase"),
     ):
         assert controlled_study("conneau-cka", {"data": "x", **given}).control == control
+
+
+@pytest.mark.parametrize(
+    ("named", "published"),
+    [
+        (
+            "eng-inversion+translit,translit",
+            ["transliteration and inversion", "transliteration, parallel corpora"],
+        ),
+        ("eng-inversion,permutation,permutation:epoch", ["inversion", "permutation", ""]),
+        ("eng-translit+permutation,translit+even-odd", ["transliteration and permutation", ""]),
+        ("fra-translit+inversion", [""]),
+    ],
+)
+def test_a_condition_has_the_paper_s_numbers_however_it_is_spelt(named, published):
+    study = controlled_study(named, {"data": "x"})
+    assert [one.published for one in study.conditions.values()] == published
