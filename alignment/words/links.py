@@ -8,7 +8,6 @@ sentences are one list with
 """
 
 import dataclasses
-import math
 import re
 from pathlib import Path
 
@@ -16,11 +15,12 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import as_array, check_positive_int, check_seed
+from crosslens.checks import as_array, check_positive_int
 from crosslens.errors import InputError, quote, refuse
 from crosslens.files import write_file
 from crosslens.one_line import one_line
 from crosslens.readers.plain import read_lines
+from crosslens.stats import share_interval
 
 __all__ = [
     "AlignmentScores",
@@ -118,25 +118,18 @@ def alignment_error_rate(
 
 
 def alignment_error_interval(
-    predicted: ArrayLike,
-    sure: ArrayLike,
-    possible: ArrayLike | None = None,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
+    predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None
 ) -> tuple[float, float]:
-    """95 % interval of the alignment error rate, by the bootstrap over sentence pairs.
+    """95 % interval of the alignment error rate, over sentence pairs.
 
-    Links of one sentence stand and fall together, so sentences are sampled, with replacement, as many
-    as have a predicted or a sure link; the interval is where the middle 95 % of the resamples'
-    error rates lie, and somewhat more with few sentences (Hesterberg 2015, What teachers should
-    know about the bootstrap, section 4.3.3, expanded percentiles).
+    Links of one sentence stand and fall together, so that a sentence is a cluster: the interval is
+    that of the share ``(|A ∩ S| + |A ∩ P|) / (|A| + |S|)`` that is right
+    (:func:`crosslens.stats.share_interval`), turned round. Sentences without a predicted or a sure
+    link do not count.
 
     Parameters
     ----------
     predicted, sure, possible: as for :func:`alignment_error_rate`.
-    resamples: how many times sentences are sampled.
-    seed: of the drawing. The same seed gives the same interval.
 
     Returns
     -------
@@ -144,8 +137,7 @@ def alignment_error_interval(
 
     Raises
     ------
-    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples;
-        a seed that is none.
+    InputError: as for :func:`alignment_error_rate`; or links of fewer than 2 sentences.
 
     >>> gold = [(sentence, word, word) for sentence in range(50) for word in range(4)]
     >>> found = [(sentence, word, word if sentence % 5 else 3 - word) for sentence, word, _ in gold]
@@ -156,31 +148,17 @@ def alignment_error_interval(
     alignment_error_rate(predicted, sure, possible)  # refuses what has no error rate
     found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
     may = must if possible is None else np.concatenate([must, check_links(possible, "possible")])
-    from scipy.special import ndtr, stdtrit
-
     sentences = np.unique(np.concatenate([found[:, 0], must[:, 0]]))
     if len(sentences) < 2:
-        expected = "links of at least 2 sentences, to sample from"
+        expected = "links of at least 2 sentences, which differ"
         refuse("predicted", expected, "1 sentence", "give more sentences")
     hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
-    counts = [
-        np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences))
-        for rows in (hits[:, 0], found[:, 0], must[:, 0])
-    ]
-    # |A ∩ S| + |A ∩ P|, and |A| + |S|
-    per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)
-    random = np.random.default_rng(check_seed(seed))
-    share = np.full(len(sentences), 1 / len(sentences))
-    sums = [
-        random.multinomial(len(sentences), share) @ per_sentence
-        for _ in range(check_positive_int(resamples, "resamples"))
-    ]
-    right, all_links = np.array(sums).T
-    drawn = len(sentences)
-    # few sentences vary less among themselves
-    tail = float(ndtr(-math.sqrt(drawn / (drawn - 1)) * stdtrit(drawn - 1, 0.975)))
-    low, high = np.quantile(1 - right / all_links, (tail, 1 - tail))
-    return float(low), float(high)
+    right, links = (
+        np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences)) / 2
+        for rows in (hits[:, 0], np.concatenate([found[:, 0], must[:, 0]]))
+    )  # halves: a link that is right is there twice
+    _, low, high = share_interval(right, links)
+    return 1 - high, 1 - low
 
 
 def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:

@@ -219,8 +219,7 @@ def word_scores(
 
     For words in context also the alignment error rate of the links that the vectors make: words of
     a held-out sentence and of its translation that are each other's nearest by cosine
-    (:func:`crosslens.alignment.words.argmax.align_argmax`), with a bootstrap interval over
-    sentences.
+    (:func:`crosslens.alignment.words.argmax.align_argmax`), with an interval over sentences.
 
     Parameters
     ----------
@@ -395,9 +394,7 @@ def _link_score(
     result = alignment_error_rate(found, links.sure, links.possible)
     judged = len(np.unique(np.concatenate([sentence, links.sure[:, 0]])))
     low, high = (
-        alignment_error_interval(found, links.sure, links.possible, seed=fields["seed"])
-        if judged > 1
-        else (None, None)
+        alignment_error_interval(found, links.sure, links.possible) if judged > 1 else (None, None)
     )
     details = {
         **told,

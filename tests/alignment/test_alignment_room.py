@@ -11,7 +11,6 @@ import pytest
 
 import crosslens.alignment
 from crosslens.alignment import (
-    alignment_error_interval,
     approximate_neighbours,
     linear_cka,
     permutation_baseline,
@@ -46,9 +45,7 @@ def test_it_brings_no_torch():
 
 
 X = np.random.default_rng(0).normal(size=(60, 4))
-LINKS = [[0, 0, 0], [1, 0, 0]]
 DRAWS = {  # None would draw anew every time, and the result could not be had again
-    "alignment_error_interval": lambda seed: alignment_error_interval(LINKS, LINKS, seed=seed),
     "approximate_neighbours": lambda seed: approximate_neighbours(X, X, seed=seed),
     "permutation_baseline": lambda seed: permutation_baseline(
         linear_cka, X, X, permutations=2, seed=seed

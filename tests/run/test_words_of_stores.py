@@ -188,7 +188,7 @@ def test_links_that_the_vectors_make_are_judged_by_those_of_held_out_sentences(t
         if s.quantity == "alignment_error_rate"
     }
     first, turned = scores["unaligned"], scores["procrustes"]
-    assert (turned.value, turned.low, turned.high, turned.n) == (0, 0, 0, 20)
+    assert (turned.value, turned.low, turned.n) == (0, 0, 20) and 0.1 < turned.high < 0.2
     assert turned.details == {
         "by": "argmax",
         "fitted_on": 80,
@@ -206,9 +206,7 @@ def test_links_that_the_vectors_make_are_judged_by_those_of_held_out_sentences(t
         if row[0] in split.held_out
     ]
     assert first.value == alignment_error_rate(made, links[held]).error_rate > 0.3
-    assert (first.low, first.high) == alignment_error_interval(
-        made, links[held], seed=COMMON["seed"]
-    )
+    assert (first.low, first.high) == alignment_error_interval(made, links[held])
     assert (first.task, first.source, first.target, first.n) == ("word_alignment", "eng", "rus", 20)
 
 

@@ -210,15 +210,16 @@ def by_drawing(found, sure, possible, resamples):
     return np.quantile(rates, (tail, 1 - tail))
 
 
-def test_the_interval_is_that_of_drawing_sentences(rng):
+def test_the_interval_is_about_that_of_drawing_sentences(rng):
     found, sure, possible = (
         some_links(rng, count, sentences=30, words=3) for count in (150, 120, 60)
     )
     assert len({*found[:, 0]} | {*sure[:, 0]}) == 30
-    low, high = alignment_error_interval(found, sure, possible, resamples=2000)
+    low, high = alignment_error_interval(found, sure, possible)
     assert high - low > 0.1
-    # both are drawn
-    assert (low, high) == pytest.approx(by_drawing(found, sure, possible, 2000), abs=0.01)
+    # a link that is possible alone counts half, and varies less than is reckoned with
+    drawn = by_drawing(found, sure, possible, 2000)
+    assert low <= drawn[0] < drawn[1] <= high and high - low < 1.6 * (drawn[1] - drawn[0])
     assert low < alignment_error_rate(found, sure, possible).error_rate < high
 
 
@@ -227,7 +228,6 @@ def test_the_interval_knows_sentences_and_not_their_names_or_order(rng):
     interval = alignment_error_interval(found, sure)
     assert alignment_error_interval(found[::-1], sure[rng.permutation(150)]) == interval
     assert alignment_error_interval(found + [7, 0, 0], sure + [7, 0, 0]) == interval
-    assert alignment_error_interval(found, sure, seed=1) != interval
     # What it must not ignore: right and wrong links that come by whole sentences vary more than the
     # same links mixed.
     gold = check_links(
@@ -241,7 +241,8 @@ def test_the_interval_knows_sentences_and_not_their_names_or_order(rng):
         == alignment_error_rate(whole, gold).error_rate
         == 0.5
     )
-    assert alignment_error_interval(mixed, gold) == (0.5, 0.5)
+    low, high = alignment_error_interval(mixed, gold)  # as wide as of 400 links by themselves
+    assert (low, high) == pytest.approx((0.5 - 0.05, 0.5 + 0.05), abs=0.002)
     low, high = alignment_error_interval(whole, gold)
     assert low == pytest.approx(
         0.5 - 1.96 * np.sqrt(0.25 / 40), abs=0.03
@@ -256,10 +257,8 @@ def test_a_sentence_with_possible_links_alone_changes_nothing(rng):
     )
 
 
-def test_an_interval_of_one_sentence_or_of_no_draws_is_refused():
+def test_an_interval_of_one_sentence_is_refused():
     with pytest.raises(InputError, match=r"predicted: .*got 1 sentence"):
         alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [4, 1, 1]])
-    with pytest.raises(InputError, match=r"resamples: .*got 0"):
-        alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [5, 1, 1]], resamples=0)
     with pytest.raises(InputError, match=r"sure: .*got none"):
         alignment_error_interval([[4, 0, 0], [5, 0, 0]], [])
