@@ -424,23 +424,34 @@ def set_aside(score: Score) -> dict[str, int]:
 
 
 def not_measured(scores: Iterable[Score]) -> list[str]:
-    """A sentence for each reason why layers have no value (NaN), with the layers; of means, which
-    follow from others, there is none.
+    """A sentence for each reason why layers have no value (NaN), with the layers, and with the
+    quantities where these layers have values of others; of means, which follow from others, there is
+    none.
 
     >>> lost = {"value": math.nan, "n": 5, "details": {"reason": "all vectors of eng are alike"}}
     >>> not_measured([Score(quantity="linear_cka", layer=layer, **lost) for layer in (0, 3)])
     ['Not measured: layers 0, 3 (all vectors of eng are alike).']
     """
-    found: dict[tuple[str, str], set[int]] = {}
+    found: dict[tuple[str, str], set[tuple[int, str]]] = {}
+    measured = set[tuple[str, int, str]]()
     for score in scores:
         layers = {layer for layer in (score.layer, score.other_layer) if layer is not None}
-        if math.isnan(score.value) and len(layers) == 1 and score.task != "mean_sentence_retrieval":
-            who = "random encoder, " if (score.condition or "").startswith("random_encoder") else ""
-            for reason in str(score.evidence.reason).split("; "):
-                found.setdefault((who, reason), set()).update(layers)
+        if len(layers) != 1 or score.task == "mean_sentence_retrieval":
+            continue
+        who = "random encoder, " if (score.condition or "").startswith("random_encoder") else ""
+        (layer,) = layers
+        if not math.isnan(score.value):
+            measured.add((who, layer, score.quantity))
+            continue
+        for reason in str(score.evidence.reason).split("; "):
+            found.setdefault((who, reason), set()).add((layer, score.quantity))
     together: dict[str, list[str]] = {}
-    for (who, reason), layers in found.items():
-        where = f"{who}layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, sorted(layers)))}"
+    for (who, reason), lost in found.items():
+        numbers = sorted({layer for layer, _ in lost})
+        where = f"{who}layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+        others = {of for one, layer, of in measured if one == who and layer in numbers}
+        if others and not others & {quantity for _, quantity in lost}:
+            where += f", {', '.join(sorted({quantity for _, quantity in lost}))}"
         together.setdefault(where, []).append(reason)
     return [f"Not measured: {where} ({'; '.join(reasons)})." for where, reasons in together.items()]
 

@@ -60,14 +60,14 @@ class Copies:
                 (rows[part] == rows[like]).all()
                 and all((extra[part] == extra[like]).all() for extra in more)
             ):
-                # two different rows have the same name: once in 2^64 pairs
+                # two different rows have the same name, which is rare
                 return cls._exactly(np.column_stack([rows, *more]))
         return cls._grouped(first, of.ravel())
 
     @classmethod
     def _exactly(cls, rows: np.ndarray) -> "Copies | None":
         _, first, of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return cls._grouped(first, of.ravel())
+        return None if len(first) == len(rows) else cls._grouped(first, of.ravel())
 
     @classmethod
     def each(cls, n: int) -> "Copies":
@@ -95,4 +95,7 @@ class Copies:
 
 def _bits(block: np.ndarray) -> np.ndarray:
     block = block + block.dtype.type(0)  # -0 becomes 0
-    return block.view(np.uint32 if block.itemsize == 4 else np.uint64).astype(np.uint64)
+    bits = block.view(np.uint32 if block.itemsize == 4 else np.uint64).astype(np.uint64)
+    for shift in (16,) if block.itemsize == 4 else (32, 16):
+        bits ^= bits >> shift  # of round numbers the low bits are 0, and would stay so in a product
+    return bits

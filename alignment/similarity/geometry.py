@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.alignment.rows import centred_to_one, row_lengths
-from crosslens.checks import check_paired, check_positive_int, decompose
+from crosslens.checks import check_paired, check_positive_int, decompose, need_memory
 from crosslens.errors import check_choice, refuse
 
 __all__ = ["mutual_knn", "procrustes_distance", "rsa"]
@@ -37,7 +37,7 @@ def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> fl
     ------
     InputError: not finite, different numbers of rows, fewer than 3 rows, a dissimilarity that is
         none of these, a row without direction (zero, or for "correlation" equal in all dimensions),
-        or dissimilarities that are all equal.
+        more rows than fit into memory, or dissimilarities that are all equal.
 
     Notes
     -----
@@ -58,6 +58,7 @@ def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> fl
 
     x, y = check_paired(x, y, min_rows=3)
     check_choice(dissimilarity, "dissimilarity", _DISSIMILARITIES)
+    need_memory(50 * len(x) ** 2, "x", f"all pairs of {len(x):,} rows", "give fewer rows")
     ranks = []
     for side, name in ((x, "x"), (y, "y")):
         rank = rankdata(_dissimilarities(side, name, dissimilarity))

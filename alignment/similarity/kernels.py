@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from crosslens.alignment.rows import check_varies
 from crosslens.alignment.similarity.cka_products import hsic
-from crosslens.checks import check_paired, check_positive_int, is_number
+from crosslens.checks import check_paired, check_positive_int, is_number, need_memory
 from crosslens.errors import refuse
 
 __all__ = ["minibatch_cka", "rbf_cka", "uncentred_cka"]
@@ -44,7 +44,7 @@ def rbf_cka(
     ------
     InputError: not finite, different numbers of rows, fewer than 2 rows (4 if debiased), all rows
         equal, a width that is not positive, a median distance of zero (more than half of the pairs
-        are copies), or too little variation for the debiased estimate.
+        are copies), more rows than fit into memory, or too little variation for the debiased estimate.
 
     Notes
     -----
@@ -67,6 +67,7 @@ def rbf_cka(
     if not is_number(width) or not 0 < width < np.inf:
         remedy = "give a fraction of the median distance, 0.5 say"
         refuse("width", "a positive number", repr(width), remedy)
+    need_memory(32 * len(x) ** 2, "x", f"all pairs of {len(x):,} rows", "give fewer rows")
     grams = [_gaussian_gram(side, name, float(width)) for side, name in ((x, "x"), (y, "y"))]
     if debiased:
         estimate, rounding = _debiased, len(x) * float(np.finfo(float).eps)

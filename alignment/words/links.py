@@ -363,8 +363,14 @@ def aligned_rows(
         beyond = np.flatnonzero(every[:, column] >= (begin[1:] - begin[:-1])[sentence])
         if len(beyond):
             at, _, _ = link = every[beyond[0]]
-            got = f"word {link[column]} of {begin[at + 1] - begin[at]} in sentence {at}"
-            refuse("links", f"words that are in {side}", got, "align and pool the same words")
+            there = begin[at + 1] - begin[at]
+            got = f"word {link[column]} where there are {there}, in sentence {at} (line {at + 1})"
+            remedy = (
+                "align and pool the same words"
+                if (every[:, 1:] == 0).any()
+                else "words seem to be counted from 1: subtract 1 (read_pharaoh, first=1)"
+            )
+            refuse("links", f"words that are in {side}, counted from 0", got, remedy)
         rows.append(begin[sentence] + every[:, column])
     return rows[0], rows[1]
 

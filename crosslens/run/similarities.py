@@ -294,12 +294,14 @@ def measure_layers(
             common = _fields(stores, pair, seed)
             for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
+                reason = ""  # of rows as they stand, whose numbers it may have
                 for condition, rows in ((None, None), ("shuffled_items", order)):
                     try:
                         value, details = _measured(name, x, y, layer, rows)
                     except InputError as error:
                         refused.setdefault((pair, name), _named(error, name, layer, pair))
-                        value, details = math.nan, {"reason": reason_of(error)}
+                        reason = reason or _reason(error, pair)
+                        value, details = math.nan, {"reason": reason}
                     scores.append(
                         Score(**common, **place, condition=condition, value=value, details=details)
                     )
@@ -346,6 +348,12 @@ def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> I
         )
     side = {"x": f", {pair[0]}", "y": f", {pair[1]}"}.get(who, f", {who}")
     return InputError(f"{name} of layer {layer}{side}: {told}, or do without {name}")
+
+
+def _reason(error: InputError, pair: tuple[str, str]) -> str:
+    """Why a measure has no value, with the sides by name."""
+    who, colon, told = reason_of(error).partition(": ")
+    return f"{dict(zip('xy', pair, strict=True)).get(who, who)}{colon}{told}"
 
 
 def correlation_scores(

@@ -2,6 +2,7 @@
 figures; one name for each language."""
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -261,3 +262,21 @@ def test_intervals_may_lack_an_end() -> None:
     assert both == '0.500 <small class="within">[0.400, 0.600]</small><small>n = 9</small>'
     assert value_cell(None) == "–"
     assert 'class="num none"' in table("caption", ["a", "b"], [["x", "–"]])
+
+
+def test_the_section_of_words_says_how_those_curves_were_made(
+    tmp_path: Path, pages: dict[str, str]
+) -> None:
+    told = pages["words"]
+    assert "looked up by CSLS. Before Procrustes" in told
+    assert "What lies between the curves" in told and "Self-learning scales" not in told
+    folder = _words(tmp_path / "words")
+    kept = [
+        dataclasses.replace(score, condition="self_learning")
+        for score in read_scores(folder / "scores.jsonl")
+        if score.condition == "procrustes"
+    ]
+    write_scores(kept, folder / "scores.jsonl")
+    page = render_report(folder)
+    assert "Self-learning scales vectors" in page
+    assert "iteratively" not in page and "between the curves" not in page

@@ -12,6 +12,7 @@ from crosslens.alignment.similarity.linear_cka import linear_cka
 from crosslens.errors import InputError
 from crosslens.run.measures import make_split, retrieval_scores
 from crosslens.run.similarities import MEASURES, compare_stores, correlation_scores, measure_layers
+from crosslens.score import not_measured
 
 N = 80
 
@@ -182,6 +183,13 @@ def test_what_a_measure_refuses_is_said_of_the_stores(tmp_path):
     )
     with pytest.raises(InputError, match=r"^mutual_knn of layer 0, k: .*got 10"):
         measure_layers(stores, ["mutual_knn"], seed=0)
+    layers = rng.normal(size=(2, 8, 3))
+    layers[1, 3] = 0
+    lost = {"deu": stores["deu"], "ita": store(tmp_path / "ita", "ita", list(layers))}
+    assert not_measured(measure_layers(lost, ["rsa", "procrustes_distance"], seed=0)) == [
+        "Not measured: layer 1, rsa (ita: expected rows that vary over their dimensions, got 1 row(s) "
+        "that do not, the first is row 3)."
+    ]
     broken = rng.normal(size=(8, 3))
     broken[5, 1] = np.nan
     with pytest.raises(InputError, match="^rsa of layer 0, fra: expected finite numbers,"):

@@ -48,6 +48,13 @@ _WHAT = {
     "language is "
     "looked up; it is right when the two are linked.",
 }
+_HOW = {
+    "procrustes": "Before Procrustes is fitted, each side is normalised iteratively (Zhang et al. 2019).",
+    "refine": "Each side is normalised iteratively (Zhang et al. 2019); Procrustes is fitted, and again to "
+    "the words that then find each other (Conneau et al. 2018).",
+    "self_learning": "Self-learning scales vectors to length 1, centres and scales them again, and its map "
+    "whitens, rotates, re-weights and de-whitens them (Artetxe et al. 2018).",
+}
 _Pair = tuple[str, str]
 
 
@@ -104,11 +111,18 @@ def words_section(study: Study, numbering: Numbering) -> str:
             "words", "Words", paragraph("This run holds no scores of words that could be shown.")
         )
     tasks = list(dict.fromkeys(task for task, _ in curves))
-    intro = " ".join(_WHAT[task] for task in tasks) + (
-        " What lies between the curves is the work of normalisation and rotation: before "
-        "Procrustes is fitted, each side is normalised "
-        "iteratively (Zhang et al. 2019); unaligned vectors are compared as they are."
+    there = [name for name in _STYLES if any(group[name] for group in curves.values())]
+    by = (
+        str(study.section("settings").get("by") or "csls").replace("_", " ").replace("csls", "CSLS")
     )
+    told = [*(_WHAT[task] for task in tasks), f"Words are looked up by {by}."]
+    told += [_HOW[name] for name in there if name in _HOW]
+    if {"unaligned", "procrustes"} <= {*there}:
+        told.append(
+            "What lies between the curves is the work of normalisation and rotation: unaligned "
+            "vectors are compared as they are."
+        )
+    intro = " ".join(told)
     words = tag("div", paragraph(text(intro)), class_="text")
     return section("words", "Words", words, _table(curves))
 

@@ -233,3 +233,16 @@ def test_copies_are_all_equal_rows_and_no_others(rng, monkeypatch):
         ] == [np.flatnonzero(found.of == g).tolist() for g in range(len(found.first))]
         exact = Copies._exactly(table)  # what a collision of names would lead to
         assert np.array_equal(exact.of, found.of)
+
+
+@pytest.mark.parametrize("of", [np.float16, np.int8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round_numbers_that_differ_have_other_names(rng, monkeypatch, of, dtype):
+    """Their low bits are 0: products of them alone would collide."""
+    values = rng.normal(size=(4000, 64)) if of is np.float16 else rng.choice([-1, 1], (4000, 64))
+    monkeypatch.setattr(Copies, "_exactly", None)
+    assert Copies.among(values.astype(of).astype(dtype)) is None
+
+
+def test_rows_that_share_a_name_alone_are_no_copies():
+    assert Copies._exactly(np.eye(3)) is None

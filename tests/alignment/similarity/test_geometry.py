@@ -1,5 +1,7 @@
 """RSA, Procrustes distance and mutual neighbours against scipy, scikit-learn and loops."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
@@ -8,6 +10,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sklearn.neighbors import NearestNeighbors
 
+from crosslens.alignment.similarity import geometry
 from crosslens.alignment.similarity.geometry import mutual_knn, procrustes_distance, rsa
 from crosslens.errors import InputError
 
@@ -212,3 +215,15 @@ def test_refusals(rng):
             measure(np.where(x == x[0, 0], np.nan, x), x)
         with pytest.raises(InputError, match=r"x: expected at least [23] row"):
             measure(x[:1], x[:1])
+
+
+def test_memory_for_all_pairs_is_asked_for_before_it_is_taken(monkeypatch):
+    asked = []
+    monkeypatch.setattr(geometry, "need_memory", lambda size, *_: asked.append(size))
+    x = np.random.default_rng(0).normal(size=(600, 8))
+    rsa(x, x[::-1])  # what it loads once is loaded
+    tracemalloc.start()
+    rsa(x, x[::-1])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.7 * asked[1] < peak < asked[1]

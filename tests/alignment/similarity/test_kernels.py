@@ -1,9 +1,12 @@
 """Gaussian-kernel CKA, CKA without centring and minibatch CKA: formulas written out with loops, and
 what must and must not change them."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from crosslens.alignment.similarity import kernels
 from crosslens.alignment.similarity.kernels import minibatch_cka, rbf_cka, uncentred_cka
 from crosslens.alignment.similarity.linear_cka import linear_cka
 from crosslens.errors import InputError
@@ -199,3 +202,15 @@ def test_refusals(rng):
         with pytest.raises(InputError, match=r"x: .*got NaN or infinity"):
             measure(np.where(np.arange(10)[:, None] == 2, np.inf, x), x)
     assert rbf_cka(huge, x[:3]) == pytest.approx(rbf_cka(huge.astype(float), x[:3]), abs=1e-6)
+
+
+def test_memory_for_all_pairs_is_asked_for_before_it_is_taken(monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernels, "need_memory", lambda size, *_: asked.append(size))
+    x = np.random.default_rng(0).normal(size=(600, 8))
+    rbf_cka(x, x[::-1])  # what it loads once is loaded
+    tracemalloc.start()
+    rbf_cka(x, x[::-1])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.7 * asked[1] < peak < asked[1]

@@ -181,9 +181,11 @@ def test_offsets_that_do_not_fit_are_refused():
         sentence_offsets([1, 0], 2)
     with pytest.raises(InputError, match=r"sentence_ids: .*got float64"):
         sentence_offsets([0.0, 1.0], 2)
-    with pytest.raises(InputError, match=r"links: .*got word 2 of"):
+    with pytest.raises(InputError, match=r"got word 2 where there are 2, .*\(line 2\); align"):
         aligned_rows([[1, 0, 2]], [0, 1, 2], [0, 3, 5])
-    with pytest.raises(InputError, match=r"links: .*got word 1 of"):
+    with pytest.raises(InputError, match=r"got word 3 where .*counted from 1: subtract 1"):
+        aligned_rows([[0, 1, 2], [0, 1, 3]], [0, 2], [0, 3])
+    with pytest.raises(InputError, match=r"links: .*got word 1 where"):
         aligned_rows([[0, 1, 0]], [0, 1, 2], [0, 3, 5])
     with pytest.raises(InputError, match=r"links: .*got one of sentence"):
         aligned_rows([[2, 0, 0]], [0, 1, 2], [0, 3, 5])
