@@ -157,13 +157,8 @@ def _owned(told: Any) -> list[str]:
 
 def _check_owned(owned: Sequence[str], shape: EncoderConfig) -> None:
     """Refuse parts that an encoder of this shape does not have: they would make no difference."""
-    there = {
-        "segment": shape.segments > 0,
-        "norm": shape.norm_embeddings,
-        "transform": shape.head == "transform",
-    }
     for part in owned:
-        if not there.get(part, True):
+        if part in shape.absent:
             refuse("own", "parts that the encoder has", part, "leave it out")
 
 

@@ -44,9 +44,10 @@ class EncoderConfig:
     norm_embeddings: normalise the sum of the embeddings.
     segments: rows of the segment embedding; 0 for none. (BERT has 2, RoBERTa 1.)
     language_embeddings: add an embedding of the token's language (XLM).
-    position_offset: row of the position table that position 0 uses (RoBERTa 2, BERT and XLM 0).
-    pad_id: id of the padding token; RoBERTa's positions depend on it when transformers computes
-        them.
+    position_offset: row of the position table that position 0 uses: pad_id + 1 in RoBERTa, whose own
+        pad_id is 1, and 0 in BERT and XLM.
+    pad_id: id of the padding token, from which transformers counts RoBERTa's positions. That of a
+        recipe is 0.
     head: "transform" (BERT: dense, activation, norm, then the vocabulary) or "plain" (XLM: the
         vocabulary alone).
     tied: the vocabulary matrix of the head is the token embedding.
@@ -105,6 +106,21 @@ class EncoderConfig:
         if self.adapter_norms and not self.adapters:
             remedy = "give adapters their units, or leave it out"
             refuse("encoder.adapter_norms", "false without adapters", "true", remedy)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The parts (:data:`crosslens.models.network.sharing.PARTS`) that this shape does not have.
+
+        >>> sorted(EncoderConfig(segments=2).absent)
+        ['adapters']
+        """
+        has = {
+            "segment": self.segments > 0,
+            "norm": self.norm_embeddings,
+            "adapters": self.adapters > 0,
+            "transform": self.head == "transform",
+        }
+        return frozenset(part for part, there in has.items() if not there)
 
     @property
     def trained_segments(self) -> int:

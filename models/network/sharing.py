@@ -157,10 +157,23 @@ def resolve_system(sharing: str, vocabulary: str, scope: str) -> tuple[str, str,
     """Plan, vocabulary mode and masking scope that a recipe's ``sharing`` stands for; a named
     system brings its own.
 
+    Raises
+    ------
+    InputError: another mode or scope than the system's is asked for, which is not the default.
+
     >>> resolve_system("no-anchors", "joint", "all")
     ('', 'disjoint', 'all')
     """
     if sharing in SYSTEMS:
         system = SYSTEMS[sharing]
+        for name, asked, own, default in (
+            ("vocabulary.mode", vocabulary, system.vocabulary, "joint"),
+            ("masking.scope", scope, system.scope, "all"),
+        ):
+            if asked not in (own, default):
+                remedy = (
+                    f'leave it out, or write the plan itself: sharing="{system.plan or "sep=none"}"'
+                )
+                refuse(name, f"{own}, which sharing={sharing} brings", asked, remedy)
         return system.plan, system.vocabulary, system.scope
     return sharing, vocabulary, scope

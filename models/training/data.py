@@ -2,7 +2,7 @@
 
 Every row that is left out is counted, with the reason.
 
-Rows of single sentences, and pairs, hold nothing twice and nothing that is too long. Rows of
+Rows of single sentences, and pairs, hold nothing of a source twice and nothing that is too long. Rows of
 continuous text (the other units) hold
 the text as it is: repetitions, too, and sentences of any length.
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from crosslens.checks import check_seed
 from crosslens.derive.registry import transformation
 from crosslens.derive.transformation import Sentence, Transformation
 from crosslens.errors import refuse
@@ -51,6 +52,10 @@ class Derivation:
     of: str
     by: str
     seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            check_seed(self.seed, name="derived.seed")
 
     def seed_in(self, training: int) -> int:
         """The seed of the transformations in a training with this seed."""

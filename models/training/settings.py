@@ -91,7 +91,7 @@ class Optimisation:
     first_rate: learning rate from which the warm-up rises (XLM: 1e-7).
     warmup: steps of linear rise to the peak, no more than the run has; None: 500, or a quarter of
         the steps where these are few.
-    decay: "linear" or "cosine", to zero at the last step; "inverse_sqrt" (Vaswani et al. 2017);
+    decay: "linear" or "cosine", to zero one step behind the last; "inverse_sqrt" (Vaswani et al. 2017);
         "constant"; or "plateau", halved after each validation that is no better than all before,
         until it is below a hundredth of the peak: then the training ends (Wu & Dredze 2019, § 5.2).
     weight_decay: decay of matrices (biases and norms have none).
@@ -217,8 +217,8 @@ class TrainRecipe(LoopSettings):
     validation: sentences of each source that are held out; None: a tenth of the source, at most
         300.
     exclude: files with sentences that must not be trained on (a test set, say).
-    accumulate: parts that a batch is computed in, one after the other: less memory, the same
-        update.
+    accumulate: parts that a batch is computed in, one after the other: less memory, the same update
+        but for dropout and noise, which each part draws.
     recompute: compute activations again in the backward pass instead of keeping them (gradient
         checkpointing).
     compile: compile the layers with torch.compile.
@@ -356,6 +356,19 @@ def _check_parts(recipe: TrainRecipe, plan: SharingPlan) -> None:
     if plan.owned("adapters") and not recipe.encoder.adapters and str(plan) != "sep=all":
         remedy = "set it, to 64 say, or leave adapters out of sharing"
         refuse("encoder.adapters", f"their units, as languages own them ({plan})", "0", remedy)
+    for part in (
+        str(plan).removeprefix("sep=").split(",")
+    ):  # emb and all may hold more than there is
+        if part in recipe.encoder.absent:
+            refuse("sharing", "parts that the encoder has", part, "leave it out")
+    if recipe.encoder.pad_id and not recipe.start:
+        remedy = "leave it out; RoBERTa's layout is encoder.position_offset=1"
+        refuse(
+            "encoder.pad_id",
+            "0, the id of [PAD] in every vocabulary",
+            str(recipe.encoder.pad_id),
+            remedy,
+        )
     if not recipe.encoder.cls_position and recipe.units in ("stream", "packed"):
         rows = {"stream": "no [CLS]", "packed": "a [CLS] at later positions, too"}[recipe.units]
         remedy = "use units=sentences or nsp, or leave cls_position out"

@@ -131,10 +131,14 @@ def _masked_loss(
 ) -> tuple[float, int]:
     """Sum of the losses over a held-out stream, masked the same way every time, and how many tokens
     were masked."""
-    total, count = 0.0, 0
+    total, count, recipe = 0.0, 0, batches.recipe
     for batch, inputs, masked, labels in _masked(stream, batches):
-        loss = model(**moved(tensors_of(batch, inputs, masked, labels, batches.recipe), device))
-        total += (loss[0] if isinstance(loss, tuple) else loss).item()
+        for part in range(recipe.accumulate):  # what fits in training fits here
+            arrays = tensors_of(
+                batch, inputs, masked, labels, recipe, part=part, parts=recipe.accumulate
+            )
+            loss = model(**moved(arrays, device))
+            total += (loss[0] if isinstance(loss, tuple) else loss).item()
         count += len(labels)
     return total, count
 

@@ -237,3 +237,10 @@ def test_spaces_around_a_plus_say_nothing():
     one = Derivation(of="eng", by="transliteration + inversion")
     assert one.transliterated and one.order == "inversion"
     assert check_derived({"eng-x": one}, ["eng", "eng-x"], "disjoint") == {"eng-x": "eng"}
+
+
+def test_a_seed_that_is_none_is_refused_by_its_name():
+    with pytest.raises(
+        InputError, match=r"derived.seed: expected a whole number from 0 up, got -5"
+    ):
+        Derivation(of="eng", by="inversion", seed=-5)

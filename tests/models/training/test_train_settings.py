@@ -337,6 +337,19 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
             'encoder.next_sentence: expected false without units="nsp"',
         ),
         ({"sharing": "sep=adapters"}, r"encoder.adapters: .*\(sep=adapters\), got 0"),
+        (
+            {"sharing": "default", "vocabulary.mode": "disjoint"},
+            "vocabulary.mode: expected joint, which sharing=default brings, got disjoint; leave it "
+            'out, or write the plan itself: sharing="sep=none"',
+        ),
+        ({"sharing": "no-anchors", "vocabulary.mode": "union"}, "mode: expected disjoint, which"),
+        ({"sharing": "sep-emb", "masking.scope": "original"}, "masking.scope: expected language"),
+        ({"sharing": "sep=segment"}, "sharing: expected parts that the encoder has, got segment"),
+        ({"sharing": "sep=2,transform", "encoder.head": "plain"}, "has, got transform; leave it"),
+        (
+            {"encoder.position_offset": 2, "encoder.pad_id": 1},
+            "encoder.pad_id: expected 0, .* got 1; .* layout is encoder.position_offset=1",
+        ),
         ({"encoder.cls_position": False, "units": "stream"}, "encoder.cls_position: .*no .CLS."),
         ({"encoder.cls_position": False, "units": "packed"}, "encoder.cls_position: .*later"),
     ],

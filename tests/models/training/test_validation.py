@@ -16,6 +16,7 @@ from transformers import AutoTokenizer
 from crosslens.errors import TrainingError
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.training import validation
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model, train
 from crosslens.models.training.objective import need_number
@@ -223,8 +224,21 @@ def test_what_is_no_number_is_refused(value):
         need_number("loss", value)
 
 
-def test_what_is_measured_does_not_depend_on_the_parts_of_a_batch(source, model):
+def test_what_is_measured_does_not_depend_on_the_parts_of_a_batch(source, model, monkeypatch):
+    rows, once = list[int](), validation.tensors_of
+
+    def counting(*told, **parts):
+        found = once(*told, **parts)
+        rows.append(len(found["ids"]))
+        return found
+
+    monkeypatch.setattr(validation, "tensors_of", counting)
     cut = MaskedBatches(
         dataclasses.replace(source.recipe, accumulate=7), source.data, source.vocabularies
     )
-    assert validate(model, cut, CPU, {}) == validate(model, source, CPU, {})
+    whole, largest = validate(model, source, CPU, {}), max(rows)
+    rows.clear()
+    found = validate(model, cut, CPU, {})
+    assert found["perplexity"] == pytest.approx(whole["perplexity"], rel=1e-6)
+    assert found["retrieval"] == whole["retrieval"]
+    assert max(rows) == -(-largest // 7)  # no more at a time than in training
