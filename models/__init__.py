@@ -40,6 +40,7 @@ What they lean on:
     saved/model_files, saved/arrays         which files of a model folder are read; tensors as they
                                             are stored
     saved/model_languages                   models that are told the language of their input
+    saved/read_languages                    which of them it has, before its weights are loaded
     saved/xlm_tokeniser                     XLM's own tokeniser, with the characters of each subword
     machine/distributed, machine/threads    several processes, several threads
 """

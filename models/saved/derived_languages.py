@@ -8,15 +8,16 @@ A checkpoint's are those of its run.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import check_shape, read_json
+from crosslens.languages import same_language
 from crosslens.models.training.derivation import Derivation, check_order
 
-__all__ = ["DerivedLanguage", "derived_languages", "own_languages"]
+__all__ = ["DerivedLanguage", "derived_languages", "described", "own_code", "own_languages"]
 
 _FORM = "ORIGINAL:TRANSFORMATIONS, such as eng:transliteration+inversion"
 _RESTORE = "restore the folder"
@@ -92,7 +93,7 @@ def derived_languages(folder: str | Path) -> dict[str, DerivedLanguage]:
     ------
     StoreError: what it says is damaged.
     """
-    path, seed = _config(Path(folder)), 0
+    path, seed = described(Path(folder)), 0
     values: Mapping[str, Any] = read_json(path, dict, _RESTORE) if path.exists() else {}
     if isinstance(values.get("settings"), dict):  # of a run
         values = values["settings"]
@@ -113,7 +114,7 @@ def derived_languages(folder: str | Path) -> dict[str, DerivedLanguage]:
 def own_languages(folder: str | Path) -> tuple[str, ...]:
     """The languages that a model of ours has parts of its own for; none of a transformers folder."""
     folder = Path(folder)
-    path = _config(folder)
+    path = described(folder)
     values: Mapping[str, Any] = read_json(path, dict, _RESTORE) if path.exists() else {}
     if values.get("model_type") == "crosslens":
         return tuple(check_shape(values.get("languages"), str(path), list[str], _RESTORE))
@@ -124,7 +125,21 @@ def own_languages(folder: str | Path) -> tuple[str, ...]:
     return tuple(told["languages"])
 
 
-def _config(folder: Path) -> Path:
+def own_code(there: Sequence[str], language: str) -> str:
+    """What a model calls a language: a text of "cmn" may be read by modules of "zho".
+
+    Parameters
+    ----------
+    there: the languages of the model.
+
+    >>> own_code(("eng", "zho"), "cmn"), own_code(("eng", "zho"), "fra")
+    ('zho', 'fra')
+    """
+    same = [one for one in there if same_language(one, language)]
+    return same[0] if language not in there and len(same) == 1 else language
+
+
+def described(folder: Path) -> Path:
     """The file that describes a model: its own, or that of a checkpoint's run."""
     own = folder / "config.json"
     return own if own.exists() else folder.resolve().parent.parent / "config.json"

@@ -54,6 +54,26 @@ class ModelLanguages:
         >>> languages.choose("fra"), languages.choose("eng_Latn")
         ('fr', 'en')
         """
+        found = self._listed_name(code, given)
+        if found is None:
+            found = self._unlisted(code, re.split("[-_]", code)[0], given)
+        if self.rules:
+            check_segmenter(self.encoder, found)
+        return found
+
+    def has(self, code: str) -> bool:
+        """Whether :meth:`choose` finds the language of a text by name.
+
+        Raises
+        ------
+        InputError: its words cannot be found here.
+
+        >>> ModelLanguages("xlm", {"en": 0, "fr": 1}, embedded=True, rules=False).has("deu")
+        False
+        """
+        return self._listed_name(code, given=False) is not None and bool(self.choose(code))
+
+    def _listed_name(self, code: str, given: bool) -> str | None:
         whole, base = code.replace("-", "_"), re.split("[-_]", code)[0]
         asked = [code, whole, *short_codes(base), base]
         # XLM's "als" is Alemannic, ISO 639-3's Tosk Albanian
@@ -61,10 +81,6 @@ class ModelLanguages:
         found = next((one for one in (asked if given else of_text) if one in self.ids), None)
         if found is None:  # XLM calls Cantonese zh_yue
             found = next((one for one in self.ids if code_of(one) == code_of(code)), None)
-        if found is None:
-            found = self._unlisted(code, base, given)
-        if self.rules:
-            check_segmenter(self.encoder, found)
         return found
 
     def first(self) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from crosslens.languages import same_language
 from crosslens.models.extraction.outputs import captured, check_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.network.encoder import Group, MaskedLM
+from crosslens.models.saved.derived_languages import own_code
 from crosslens.models.text.tokenisation import (
     SPECIAL_TOKENS,
     with_segments,
@@ -210,7 +211,7 @@ class NativeEncoder:
         return other
 
     def _telling(self, language: str) -> "NativeEncoder":
-        language = self._own_code(language)
+        language = own_code(self.languages or (), language)
         if language == self.language:
             return self
         if language not in (self.languages or ()):
@@ -221,12 +222,6 @@ class NativeEncoder:
         other.language, other.tokenizer = language, self._tokenizers[language]
         vars(other).pop("space_markers", None)  # of another language's tokeniser
         return other
-
-    def _own_code(self, language: str) -> str:
-        """What the model calls a language: a text of "cmn" may be read by modules of "zho"."""
-        there = self.languages or ()
-        same = [one for one in there if same_language(one, language)]
-        return same[0] if language not in there and len(same) == 1 else language
 
     def language_settings(self) -> dict[str, str]:
         """Whose modules and tokeniser are used, and which language is embedded."""

@@ -177,14 +177,11 @@ def check_ahead(transfer: Transfer, shape: EncoderConfig, languages: Sequence[st
     for language in (*transfer.train, *transfer.test):
         check_plain(language, "model", languages)
     _, tasks, _ = _read(transfer, SharedData(), ())
-    for task in tasks.values():
-        splits = {"--train": (*task.train, *task.dev), "--test": task.tests.values()}
-        for option, every in splits.items():
-            for language in dict.fromkeys(one.language for one in every):
-                if language not in languages:
-                    expected = f"languages that the model has ({', '.join(languages)})"
-                    remedy = "train it with this one, called by its ISO 639-3 code, or leave it out"
-                    refuse(option, expected, language, remedy)
+    for option, language in _read_languages(tasks):
+        if language not in languages:
+            expected = f"languages that the model has ({', '.join(languages)})"
+            remedy = "train it with this one, called by its ISO 639-3 code, or leave it out"
+            refuse(option, expected, language, remedy)
 
 
 def check_room(tasks: Sequence[str], shape: EncoderConfig, what: str, remedy: str) -> None:
@@ -207,11 +204,26 @@ def _prepared(
     transfer: Transfer, shared: SharedData
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
     """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
+    from crosslens.models.saved.locate import resolve_encoder
+    from crosslens.models.saved.read_languages import check_read
+
     systems = list(_systems(transfer))
     data, tasks, presets = _read(transfer, shared, systems)
-    for system in systems:
-        check_tasks(transfer, tasks, system.readings)
+    for one in {system.path: system for system in systems}.values():
+        check_tasks(transfer, tasks, one.readings)
+        folder = resolve_encoder(one.path, trust_remote_code=transfer.trust_remote_code)
+        read = {name: reading_splits(task, one.readings) for name, task in tasks.items()}
+        check_read(one.encoder, folder, _read_languages(read))
     return data, tasks, presets, systems
+
+
+def _read_languages(tasks: Mapping[str, TaskData]) -> Iterator[tuple[str, str]]:
+    """(option, what an encoder is told of it) of each language that is trained on or tested."""
+    for task in tasks.values():
+        splits = {"--train": (*task.train, *task.dev), "--test": task.tests.values()}
+        for option, every in splits.items():
+            told = (one.language if one.reading is None else one.reading.told for one in every)
+            yield from ((option, language) for language in dict.fromkeys(told))
 
 
 def _read(

@@ -2,6 +2,7 @@
 and of an encoder of the original alone."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from battery_data import write
 from derived_models import derived_model
 from test_transfer import found, ner_lines, pair_lines
 from test_transfer_answers import questions
+from xlm_models import save_xlm
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
@@ -259,6 +261,25 @@ def test_what_cannot_be_read_is_refused_before_anything_is_written(
     with pytest.raises(InputError, match=match):
         encoder = encoders.get(by, lambda: models(by))()
         run_transfer(settings(data, encoder, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["ours", "xlm"])
+@pytest.mark.parametrize("option", ["train", "test"])
+def test_a_language_that_an_encoder_lacks_is_refused_before_anything_is_trained(
+    data, models, tmp_path, kind, option
+):
+    shutil.copytree(data, tmp_path / "data")
+    for split in ("train", "dev", "test"):
+        write(tmp_path / "data" / "xnli" / f"{split}-de.tsv", list(pair_lines(8, 40)))
+    encoder = models("inversion") if kind == "ours" else str(save_xlm(tmp_path / "xlm"))
+    languages = {"train": ["eng"], "test": ["eng"], option: ["eng", "deu"]}
+    told = settings(tmp_path / "data", encoder, tasks=["xnli"], **languages)
+    with pytest.raises(
+        InputError,
+        match=rf"--{option}: expected languages that encoder .* has \(en.*got 'deu'; leave",
+    ):
+        run_transfer(told, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
