@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shutil
 
 import pytest
 from battery_data import write
@@ -108,6 +109,16 @@ def test_overlap_is_that_of_the_items_own_subwords(six):
 def test_word_order_stands_where_there_are_treebanks_of_both(six, capsys):
     found = {s.target: s.value for s in of(six, quantity="word_order_distance")}
     assert found == {"eng": 0, "deu": 1}  # the French one is no tree
+
+
+def test_word_order_is_that_of_the_treebank_that_is_tested(data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    subject, verb = ("Hunde", "NOUN", 2, "nsubj"), ("bellen", "VERB", 0, "root")
+    write(tmp_path / "data" / "ud" / "de_two-ud-test.conllu", list(tree(subject, verb)))
+    for asked, distance in (("deu", 1), ("de_toy", 1), ("de_two", 0)):
+        scores = made(tmp_path / "data", [asked], [0.5])
+        (found,) = of(scores, quantity="word_order_distance")
+        assert (found.target, found.value) == ("deu", distance)
 
 
 def test_a_treebank_that_cannot_be_read_is_told(data, capsys):
