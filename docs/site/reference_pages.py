@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from crosslens.probes.tasks.task import TUNED
+
 __all__ = ["home", "modules", "reference_pages", "task_pages", "write_pages"]
 
 _LONG = 300  # characters of a constant's value that are shown whole
@@ -213,9 +215,13 @@ def _task_page(name: str, card: Mapping[str, Any]) -> str:
             "",
             *(f"   {line}" for line in citation.strip().splitlines()),
         ]
-    shown = name.replace("NAME", "Number")
+    shown, verb, languages = name.replace("NAME", "Number"), "probe", ""
+    if card.get("kind") in TUNED:
+        test = "eng" if card.get("languages") == "English" else "eng,deu"
+        verb, languages = "transfer", f"--train eng --test {test} "
     command = (
-        f"crosslens probe --encoder xlm-roberta-base --tasks {shown} --data data --out runs/{shown}"
+        f"crosslens {verb} --encoder xlm-roberta-base --tasks {shown} {languages}"
+        f"--data data --out runs/{shown}"
     )
     return "\n".join(
         [

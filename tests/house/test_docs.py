@@ -15,6 +15,7 @@ from house_tree import ROOMS, ROOT, clean_python, package_files
 from test_shown import DOCUMENTS, fences
 
 from crosslens.cli.main import build_parser
+from crosslens.probes.tasks.task import TUNED
 
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 import reference_pages
@@ -178,7 +179,11 @@ def test_each_card_of_a_task_has_a_page():
     assert pages.keys() == {"index", *cards()}
     for name, card in cards().items():
         (command,) = re.findall(r"^   crosslens (.*)$", pages[name], re.MULTILINE)
-        assert build_parser().parse_args(command.split()).verb == "probe"
+        verb = "transfer" if card["kind"] in TUNED else "probe"
+        asked = build_parser().parse_args(command.split())
+        assert asked.verb == verb
+        if verb == "transfer":
+            assert (asked.tasks, asked.train) == (name, "eng") and asked.test.split(",")[0] == "eng"
         assert (
             str(card["licence"]).replace("_", r"\_") in pages[name]
             and f":doc:`{name}`" in pages["index"]

@@ -116,6 +116,12 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
             )
         except Absent as absent:
             if name in required:
+                if (task := find_task(name)) is not None and task.kind in TUNED:
+                    got, remedy = (
+                        "one that an encoder is fine-tuned for",
+                        "crosslens transfer has it",
+                    )
+                    refuse(f"task {name}", "one that probes are trained for", got, remedy)
                 refuse(
                     f"task {name}", "its data", str(absent), "leave the task out, or add the files"
                 )

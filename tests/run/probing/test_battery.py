@@ -450,6 +450,13 @@ def test_a_named_task_without_data_or_head_is_refused_before_anything_is_written
             ),
             tmp_path / "run",
         )
+    with pytest.raises(
+        InputError, match=r"task squad: .*fine-tuned for; crosslens transfer has it"
+    ):
+        run_battery(
+            Battery(encoders=[str(small_encoder)], battery="all", only=["squad"], data=str(data)),
+            tmp_path / "run",
+        )
     with pytest.raises(InputError, match=r"--data: .*got wic: no .*"):
         run_battery(
             Battery(
