@@ -25,6 +25,11 @@ __all__ = ["trained_parser"]
 _NOTHING = "_"
 _REMEDY = "train them: crosslens transfer --tasks upos,parsing --train TREEBANK --keep"
 
+_SEVERAL = (
+    "each encoder, each --freeze, each language of --in-language and each of conneau's two settings "
+    "leaves one of its own: train one alone"
+)
+
 
 def trained_parser(
     run: str | Path,
@@ -58,7 +63,8 @@ def trained_parser(
             found[kind].append(path.parent)
     if any(len(paths) != 1 for paths in found.values()):
         got = f"{len(found['Parse'])} and {len(found['Tag'])}"
-        refuse(str(run), "one kept parser and one kept tagger of parts of speech", got, _REMEDY)
+        remedy = _SEVERAL if all(found.values()) else _REMEDY
+        refuse(str(run), "one kept parser and one kept tagger of parts of speech", got, remedy)
     parser, tagger = (load_fine_tuned(found[kind][0], device=device) for kind in ("Parse", "Tag"))
     projective: Any = _Projective(**vars(parser.tuned.kind))
     parser.tuned.kind = projective

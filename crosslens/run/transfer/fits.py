@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -43,6 +44,7 @@ __all__ = [
     "derived_examples",
     "examples_of",
     "fit_one",
+    "kept_encoder",
     "kind_of",
     "settings_of",
     "share_right",
@@ -207,7 +209,7 @@ def _compute(
                 unread[language] = share
     common = [counted(task, one, majority(task, data.train, one), spans_by)[0] for one in data.dev]
     if transfer.keep and fit.seed == transfer.seed and fit.system.condition != RANDOM:
-        kept = run.path / "encoders" / re.sub(r"[^\w.+-]", "_", fit.name)  # org/model is no folder
+        kept = kept_encoder(run, fit)
         if not kept.exists():
             kept.parent.mkdir(exist_ok=True)
             save_fine_tuned(tuned.use("dev"), data.classes, kept)
@@ -241,6 +243,11 @@ def _compute(
     )
     tuned.drop_weights()
     return [score], made
+
+
+def kept_encoder(run: Run, fit: Fit) -> Path:
+    """Where a run keeps the encoder of a fine-tuning."""
+    return run.path / "encoders" / re.sub(r"[^\w.+-]", "_", fit.name)  # org/model is no folder
 
 
 def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers: Answers) -> float:

@@ -65,7 +65,8 @@ class Transfer:
         the average of the last ones, and that which is best on the target's dev (an oracle).
     average: how many of the last epochs are averaged.
     limit: most items of each split, sampled; None for all.
-    keep: keep the fine-tuned encoders of the first seed, as folders that transformers loads.
+    keep: keep the fine-tuned encoders of the first seed, as folders that transformers loads; of a grid
+        those at the settings that are taken.
     precision: "float32", or "bfloat16" for products under autocast, in training and in answers.
     device: "cpu", "cuda", …; trust_remote_code: run the Python code that an encoder brings.
 

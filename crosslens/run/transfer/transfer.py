@@ -43,6 +43,7 @@ from crosslens.run.transfer.fits import (
     Loaded,
     System,
     fit_one,
+    kept_encoder,
     settings_of,
 )
 from crosslens.run.transfer.means import means
@@ -450,6 +451,10 @@ def _with_seeds(
         fit = Fit(system, data, point, number, seeds[0], to_beat)
         scores += fit_one(transfer, fit, encoder, run, world)
     best = _best_points(scores, taken)
+    if transfer.keep and world.first:  # what the grid did not take is in no score
+        for number in {*range(len(grid))} - {*best}:
+            beaten = Fit(system, data, grid[number], number, seeds[0])
+            shutil.rmtree(kept_encoder(run, beaten), ignore_errors=True)
     for number in best:
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -97,6 +98,17 @@ def test_a_head_of_every_kind_is_loaded_again(tmp_path, kind, classes):
         torch.equal(mine, kept.tuned.model.head.state_dict()[name])
         for name, mine in model.head.state_dict().items()
     )
+
+
+def test_of_several_parsers_none_is_chosen(run, tmp_path):
+    folder, _, _ = run
+    shutil.copytree(folder / "encoders", tmp_path / "encoders")
+    shutil.copytree(folder / "encoders" / "parsing-eng", tmp_path / "encoders" / "parsing-fra")
+    with pytest.raises(InputError, match=r"got 2 and 1; each encoder, .*leaves one of its own"):
+        trained_parser(tmp_path, "eng", WORDS)
+    shutil.rmtree(tmp_path / "encoders" / "upos-eng")
+    with pytest.raises(InputError, match=r"got 2 and 0; train them"):
+        trained_parser(tmp_path, "eng", WORDS)
 
 
 def test_lines_become_trees_with_the_tags_of_the_tagger(run):

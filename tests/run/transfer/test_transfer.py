@@ -294,13 +294,16 @@ def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch
     told = settings(
         data, peak_rate=None, epochs=None, batch_size=None, test=["deu"], random_control=False
     )
-    folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
+    told = dataclasses.replace(told, checkpoints=False)
+    folder = run_transfer(dataclasses.replace(told, keep=True), tmp_path / "run")
+    (kept,) = (folder / "encoders").iterdir()
+    assert kept.name.endswith("-setting1-0")
     dev = found(folder, part="dev")
     tried = {(row.details["setting"], row.seed): row.value for row in dev}
     assert tried.keys() == {(0, 0), (1, 0), (1, 1)} and tried[1, 0] > tried[0, 0]
     (score,) = found(folder, part="test", condition=None)
     assert score.details["setting"] == 1 and score.value > 0.8
-    once = dataclasses.replace(told, checkpoints=False, seeds=1, random_control=True)
+    once = dataclasses.replace(told, seeds=1, random_control=True)
     folder = run_transfer(once, tmp_path / "once")  # of one seed, too, and of random weights
     assert len(found(folder, part="dev")) == 4
     for condition in (None, "random_encoder"):
