@@ -5,7 +5,8 @@ are trained with all, and reported alone.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from crosslens.outcomes import Outcomes
 from crosslens.score import Score
 
-__all__ = ["averaged", "chosen_outcomes", "chosen_settings", "setting_of"]
+__all__ = ["averaged", "chosen_outcomes", "chosen_settings", "setting_of", "settings_taken"]
 
 
 def setting_of(where: str | None) -> dict[str, Any]:
@@ -59,6 +60,33 @@ def chosen_settings(dev: Iterable[Score]) -> dict[tuple[Any, ...], list[int]]:
         told = score.details or {}
         if "chosen" in told:
             found[_system(score, told.get("freeze", -1))] = list(told["chosen"])
+    return found
+
+
+def settings_taken(task: str, values: Mapping[str, Any], dev: Iterable[Score]) -> dict[str, str]:
+    """What was fine-tuned on a grid -> the values that it took, of the names that were to be chosen.
+
+    Parameters
+    ----------
+    values: of the task, as a run records them: a list where one of several was to be chosen.
+
+    >>> told = {"setting": 0, "chosen": [1]}
+    >>> dev = [Score(quantity="las", value=0.5, n=9, task="t", encoder="e", source="eng", details=told)]
+    >>> settings_taken("t", {"epochs": [3, 4], "batch_size": 32}, dev)
+    {'e, trained on eng': 'epochs 4'}
+    """
+    names = [name for name, value in values.items() if isinstance(value, list)]
+    points = [*itertools.product(*(values[name] for name in names))]
+    found = {}
+    for system, chosen in chosen_settings(dev).items():
+        of, encoder, condition, source, freeze, target = system
+        if of != task or not all(number < len(points) for number in chosen):
+            continue
+        told = [str(encoder), *([] if condition is None else [condition.replace("_", " ")])]
+        told += [] if freeze == -1 else [f"frozen to layer {freeze}"]
+        pairs = [zip(names, points[number], strict=True) for number in chosen]
+        each = [", ".join(f"{name} {value}" for name, value in some) for some in pairs]
+        found[", ".join([*told, f"trained on {target or source}"])] = "; and ".join(each)
     return found
 
 

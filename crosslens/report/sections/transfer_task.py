@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from crosslens.grid_settings import settings_taken
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import LESS, System, Transfer, called
 from crosslens.report.folders.transfers import Contest
@@ -73,6 +74,8 @@ def transfer_section(
         f"({sources.get(name, 'not recorded')})"
         for name, value in values.items()
     }
+    taken = settings_taken(task, values, run.scores)
+    settings |= {f"taken on dev: {system}": told for system, told in taken.items()}
     return section(
         key,
         run.title(task),

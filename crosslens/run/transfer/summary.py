@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.files import read_json
+from crosslens.grid_settings import settings_taken
 from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
 from crosslens.score_formats import format_ends, format_percent, format_value
 
@@ -34,7 +35,7 @@ def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, 
         yield "", _correlation_rows(scores, mine, task), "Over languages that are not trained on."
     alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for task in main:
-        alike.setdefault(tuple(_setting_rows(config, task)), []).append(task)
+        alike.setdefault(tuple(_setting_rows(config, task, scores)), []).append(task)
     for rows, tasks in alike.items():
         yield f"Settings, {', '.join(tasks)}", [*rows], ""
 
@@ -139,13 +140,15 @@ def _correlation_rows(every: Sequence[Score], mine: Sequence[Score], task: str) 
     return rows
 
 
-def _setting_rows(config: Mapping[str, Any], task: str) -> _Rows:
+def _setting_rows(config: Mapping[str, Any], task: str, scores: Sequence[Score]) -> _Rows:
     values = ((config.get("settings") or {}).get("values") or {}).get(task) or {}
     sources = (config.get("sources") or {}).get(task) or {}
     rows: _Rows = [("setting", "value", "from")]
     for name, value in values.items():
         told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         rows.append((name, told, str(sources.get(name, ""))))
+    taken = settings_taken(task, values, scores)
+    rows += [("taken on dev", told, system) for system, told in taken.items()]
     return [*rows, *_derived_rows(config)]
 
 

@@ -347,6 +347,11 @@ def test_a_setting_that_others_have_beaten_on_dev_is_not_tested(
     assert answered == {f"setting {number}" for number in tested}
     assert {tuple(row.details["chosen"]) for row in found(folder, part="dev")} == {tuple(taken)}
     assert len(found(folder, part="test", condition=None)) == 1
+    told = "; and ".join(f"peak_rate {rates[number]}" for number in taken)
+    *_, (_, rows, _) = tables(folder, list(read_scores(folder / "scores.jsonl")))
+    assert rows[-1] == ("taken on dev", told, "tiny-encoder, trained on eng")
+    page = transfer_page(folder).replace("<wbr>", "")
+    assert "taken on dev: tiny-encoder, trained on eng" in page and told in page
 
 
 def test_of_two_settings_that_are_taken_each_seed_has_the_mean():
