@@ -9,7 +9,7 @@ import numpy as np
 from crosslens.errors import check_choice, refuse
 from crosslens.probes.methods.counted import Counted
 
-__all__ = ["PARSE_PRESETS", "Tree", "count_attachments", "words_counted"]
+__all__ = ["PARSE_PRESETS", "SUBTYPED", "Tree", "count_attachments", "words_counted"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,6 +52,9 @@ _RULES: dict[str, tuple[Callable[[Tree], list[bool]], bool]] = {
 }
 PARSE_PRESETS = tuple(_RULES)
 """Names of all ways to count."""
+
+SUBTYPED = tuple(name for name, (_, coarse) in _RULES.items() if not coarse)
+"""Those by which a relation without its subtype is wrong."""
 
 
 def words_counted(gold: Tree, preset: str = "wu_dredze") -> list[bool]:

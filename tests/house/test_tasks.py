@@ -42,6 +42,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         )
     },
     ("deprel", "crosslens.run.transfer.predictors"): COLUMN,
+    ("deprel", "crosslens.run.transfer.measures"): COLUMN,
     **{
         (name, f"crosslens.derive.{file}"): COLUMN
         for name in ("upos", "deprel")

@@ -11,7 +11,12 @@ import numpy as np
 from crosslens.outcomes import Outcomes, item_ids, sums_by_group
 from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
 from crosslens.probes.methods.counted import Counted
-from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
+from crosslens.probes.methods.parse_scores import (
+    PARSE_PRESETS,
+    SUBTYPED,
+    Tree,
+    count_attachments,
+)
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
 from crosslens.probes.tasks.task import Task
@@ -145,7 +150,8 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
     Parameters
     ----------
     spans_by: of tasks of spans, the reading that is the headline; Wu & Dredze's is by windows where
-        these are examples of their own. Of trees the headline is Wu & Dredze's.
+        these are examples of their own. Of trees the headline is Wu & Dredze's; the gold relations
+        are the treebank's with their subtypes, of which no parser here predicts one.
     """
     if task.kind == "answer":
         return _count_answers(task, split, answers)
@@ -154,7 +160,7 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
         return [Counted("accuracy", right, np.ones(len(right)))]
     if split.heads is not None:
         found = (
-            _trees(split, split.heads, split.labels),
+            _trees(split, split.heads, _whole_relations(split)),
             _trees(split, answers.heads, answers.labels),
         )
         return [one for preset in PARSE_PRESETS for one in count_attachments(*found, preset)]
@@ -169,6 +175,13 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
         *(count_spans(gold, answers.labels, one, windows.get(one)) for one in presets),
         accuracy,
     ]
+
+
+def _whole_relations(split: Split) -> Sequence[Sequence[str]]:
+    """The treebank's own relations; ``labels``, which parsers learn, have no subtypes."""
+    assert split.corpus is not None
+    relations: Sequence[Sequence[str]] = (split.corpus.annotations or {})["deprel"]
+    return relations
 
 
 def _trees(
@@ -208,6 +221,9 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
     gold = text(split.labels, split.heads)
     seconds = split.seconds or [""] * len(split)
     named = zip(split.texts, seconds, gold.tolist(), strict=True)  # whatever the order
+    shown = gold if answers.gold is None else text(answers.gold, None)
+    if one.preset in SUBTYPED:
+        shown = text(_whole_relations(split), split.heads)
     return Outcomes(
         quantity=one.quantity,
         method=one.preset or None,
@@ -216,7 +232,7 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
         group=split.groups,
         outcome=one.found,
         of=one.of,
-        gold=gold if answers.gold is None else text(answers.gold, None),
+        gold=shown,
         predicted=text(answers.labels, answers.heads),
         **fields,
     )

@@ -22,6 +22,7 @@ from crosslens.report.pages.transfer import transfer_page
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import languages_by_task, transfer_data
+from crosslens.run.transfer.measures import Answers, counted, outcomes
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
@@ -741,6 +742,29 @@ def test_trees_are_parsed_and_counted_in_three_ways(trees, tmp_path):
     assert titles[0].startswith("parsing: LAS")
     gold = read_outcomes(folder, task="parsing", quantity="las", target="deu")[0].gold
     assert gold[0] == "2:det 3:nsubj 0:root 5:case 3:obl 3:punct"
+
+
+def test_subtypes_of_relations_count_where_supar_counts(tmp_path):
+    (tmp_path / "ud").mkdir()
+    for split, n in (("train", 9), ("test", 4)):
+        lines = [line.replace("obl", "obl:arg") for line in tree_lines(n)]
+        write(tmp_path / "ud" / f"en_toy-ud-{split}.conllu", lines)
+    data = transfer_data("parsing", DataFolder(tmp_path), ["eng"], ["eng"])
+    split = data.tests["eng"]
+    answers = Answers(split.labels, heads=split.heads)  # all that can be learnt of it
+    names = [name for row in split.corpus.annotations["deprel"] for name in row if name != "punct"]
+    plain = np.mean([":" not in name for name in names])
+    every = {(one.quantity, one.preset): one for one in counted(data.task, split, answers, "")}
+    for preset, share in (("wu_dredze", 1), ("conll18", 1), ("supar", plain)):
+        assert every["uas", preset].value == 1 and every["las", preset].value == pytest.approx(
+            share
+        )
+    made = {
+        preset: outcomes(split, answers, every["las", preset], task="parsing")
+        for _, preset in every
+    }
+    assert "3:obl:arg" in made["supar"].gold[0] and "obl:arg" not in made["conll18"].gold[0]
+    assert made["supar"].item_id.tolist() == made["conll18"].item_id.tolist()
 
 
 def test_words_of_a_token_are_read_apart(trees):
