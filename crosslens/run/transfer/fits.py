@@ -27,6 +27,7 @@ from crosslens.run.transfer.measures import (
     in_order,
     majority,
     most_frequent,
+    n_of_dev,
     outcomes,
 )
 from crosslens.run.transfer.settings import Transfer
@@ -232,7 +233,7 @@ def _compute(
     score = Score(
         quantity=common[0].quantity,
         value=epochs[best]["dev"],
-        n=sum(map(len, data.dev)),
+        n=n_of_dev(task, data.train, data.dev, spans_by),
         task=task.name,
         encoder=fit.system.encoder,
         condition=fit.system.condition,

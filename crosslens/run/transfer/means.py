@@ -5,20 +5,19 @@ from typing import Any
 
 from crosslens.grid_settings import chosen_outcomes, setting_of
 from crosslens.outcomes import Outcomes
-from crosslens.probes.methods.span_scores import spans
-from crosslens.probes.tasks.task import Task
 from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import (
     counted,
     difference,
     majority,
+    n_counted,
     outcomes,
     over_seeds,
 )
 from crosslens.score import Score
 
-__all__ = ["majority_scores", "means", "n_counted"]
+__all__ = ["majority_scores", "means"]
 
 _WAYS = {
     "dev": None,
@@ -66,15 +65,6 @@ def means(
 def _condition(condition: str | None, way: str | None) -> str | None:
     told = [one for one in (condition, _WAYS[way or "dev"]) if one is not None]
     return "_".join(told) or None
-
-
-def n_counted(task: Task, one: Outcomes) -> int:
-    """What the n of a measurement is, from its outcomes: texts, words with a label, or gold spans."""
-    if one.quantity == "span_f1" and task.spans and one.gold is not None:
-        rows = (["O" if tag == "_" else tag for tag in row.split()] for row in one.gold.tolist())
-        return sum(len(spans(row, one.method or "strict")) for row in rows)
-    by_word = task.kind in ("tag", "tree") and one.quantity in ("accuracy", "las", "uas")
-    return int(one.of.sum()) if by_word and one.of is not None else len(one)
 
 
 def majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:

@@ -17,7 +17,7 @@ from crosslens.probes.methods.parse_scores import (
     Tree,
     count_attachments,
 )
-from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans
+from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
 from crosslens.probes.tasks.task import Task
 from crosslens.run.transfer.splits import Split
@@ -33,6 +33,8 @@ __all__ = [
     "in_order",
     "majority",
     "most_frequent",
+    "n_counted",
+    "n_of_dev",
     "outcomes",
     "over_seeds",
 ]
@@ -236,6 +238,25 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
         predicted=text(answers.labels, answers.heads),
         **fields,
     )
+
+
+def n_counted(task: Task, one: Outcomes) -> int:
+    """What the n of a measurement is, from its outcomes: texts, words with a label, or gold spans."""
+    if one.quantity == "span_f1" and task.spans and one.gold is not None:
+        rows = (["O" if tag == "_" else tag for tag in row.split()] for row in one.gold.tolist())
+        return sum(len(spans(row, one.method or "strict")) for row in rows)
+    by_word = task.kind in ("tag", "tree") and one.quantity in ("accuracy", "las", "uas")
+    return int(one.of.sum()) if by_word and one.of is not None else len(one)
+
+
+def n_of_dev(task: Task, train: Sequence[Split], dev: Sequence[Split], spans_by: str) -> int:
+    """The n of a measurement on development splits together, as :func:`n_counted` has it of one."""
+    found = 0
+    for split in dev:
+        answers = majority(task, train, split)
+        one = counted(task, split, answers, spans_by)[0]
+        found += n_counted(task, outcomes(split, answers, one, task=task.name))
+    return found
 
 
 def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Score:
