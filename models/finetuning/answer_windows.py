@@ -195,7 +195,9 @@ def _parts(encoder: Encoder, whole: _Located, longest: int, stride: int) -> Iter
     if room < 1:
         got = f"{longest} subwords, and {size - len(body)} of question {window.number} and special"
         expected = "room for a token of the context beside the question"
-        remedy = f"raise max_length (to {encoder.max_length} at most), or lower max_question"
+        remedy = (
+            f"raise max_length (--max-length), to {encoder.max_length} at most for this encoder"
+        )
         refuse(f"encoder {encoder.name}", expected, got, remedy)
     first = body.start
     while True:

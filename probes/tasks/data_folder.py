@@ -5,14 +5,27 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from crosslens.errors import refuse
 from crosslens.files import sha256_file
 from crosslens.readers.hub import Hub, HubSet, Records
 
-__all__ = ["Absent", "DataFolder"]
+__all__ = ["Absent", "DataFolder", "check_folder"]
 
 
 class Absent(Exception):
     """What a task needs is not there; the message says what was looked for."""
+
+
+def check_folder(path: str | Path) -> None:
+    """Refuse a folder of data sets that is not there ("hf:" is none).
+
+    Raises
+    ------
+    InputError: it is no folder.
+    """
+    if not str(path).startswith("hf:") and not Path(path).is_dir():
+        remedy = "name the folder that holds the data sets"
+        refuse("--data", "a folder with data sets", str(path), remedy)
 
 
 class DataFolder:

@@ -10,7 +10,7 @@ from crosslens.checks import is_whole
 from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import SEVERAL, code_of, same_language, treebank_of
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
-from crosslens.probes.tasks.data_folder import Absent, DataFolder
+from crosslens.probes.tasks.data_folder import Absent, DataFolder, check_folder
 from crosslens.probes.tasks.items import (
     Items,
     PairsOfSentences,
@@ -98,10 +98,8 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     InputError: a file that is there cannot be read, with its place; or nothing is left to measure,
         with what was looked for.
     """
-    of_hub = str(sources.folder).startswith("hf:")
-    if sources.folder is not None and not of_hub and not Path(sources.folder).is_dir():
-        remedy = "name the folder that holds the data sets"
-        refuse("--data", "a folder with data sets", str(sources.folder), remedy)
+    if sources.folder is not None:
+        check_folder(sources.folder)
     if sources.limit is not None and not (is_whole(sources.limit) and sources.limit >= 1):
         refuse("--limit", "1 or more items", quote(sources.limit), "leave it out to take all")
     reader = _Reader(sources)

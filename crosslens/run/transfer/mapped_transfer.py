@@ -25,7 +25,7 @@ from crosslens.errors import quote, refuse
 from crosslens.files import sha256_file
 from crosslens.languages import same_language
 from crosslens.outcomes import Outcomes, read_outcomes
-from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.probes.tasks.data_folder import DataFolder, check_folder
 from crosslens.progress import say
 from crosslens.readers.plain import open_text
 from crosslens.run.encoder_names import display_name
@@ -33,16 +33,19 @@ from crosslens.run.engine import Run, versions
 from crosslens.run.transfer.data import TaskData, transfer_data
 from crosslens.run.transfer.derived import refuse_derived
 from crosslens.run.transfer.fits import answering, examples_of, kind_of, settings_of, share_right
-from crosslens.run.transfer.means import majority_scores, n_counted
+from crosslens.run.transfer.means import majority_scores
 from crosslens.run.transfer.measures import (
     counted,
     difference,
+    n_counted,
+    n_of_dev,
     outcomes,
     over_seeds,
 )
 from crosslens.run.transfer.presets import Preset
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.transfer import preset_of
+from crosslens.run.transfer.unused import check_used
 from crosslens.run.transfer.word_maps import LayerMap, learn_map
 from crosslens.score import QUANTITIES, Score, headline_quantities, is_headline
 from crosslens.score_formats import format_with_ends
@@ -154,10 +157,12 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
     OutputError: the folder holds something else, or cannot be written to.
     """
     transfer, folder = told.transfer, DataFolder(told.transfer.data)
+    check_folder(transfer.data)
     (name,) = transfer.tasks
     refuse_derived([*transfer.train, *transfer.test])
     sampled: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
     data = transfer_data(name, folder, transfer.train, transfer.test, **sampled)
+    check_used(transfer, {name: data})
     preset = preset_of(transfer, data)
     settings_of(preset.values, data.task.kind, -1, 0, transfer)
     _check_texts(told, data)
@@ -304,7 +309,7 @@ def _compute(work: _Work, layer: int, seed: int) -> tuple[list[Score], list[Outc
     dev = Score(
         quantity=made[0].quantity,
         value=tuned.epochs[best]["dev"],
-        n=sum(map(len, data.dev)),
+        n=n_of_dev(data.task, data.train, data.dev, spans_by),
         layer=layer,
         source=data.train[0].language,
         target=data.train[0].language,

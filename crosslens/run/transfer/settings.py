@@ -150,6 +150,9 @@ class Transfer:
         ):
             if not is_whole(value) or value < 1:
                 refuse(option, expected, quote(value), remedy)
+        if not self.checkpoints and self.average != type(self).average:
+            expected = "checkpoints, of which the average of the last epochs is one"
+            refuse("--average", expected, "--no-checkpoints", "leave one of them out")
         check_seed(self.seed, most=(1 << 32) - int(self.seeds), name="--seed")
         for layers in self.freeze:
             if not is_whole(layers) or layers < -1:

@@ -20,7 +20,8 @@ def shortfall(seeds: Sequence[Score]) -> str:
     Parameters
     ----------
     seeds: what trainings that differ in the seed reached on dev. ``details``: "epochs", number of the
-        epoch -> {"dev": value}; "updates"; "most_frequent", what the most frequent label reaches;
+        epoch -> {"dev": value}; "updates"; "most_frequent", what the control without an
+        encoder reaches (the most frequent label; of trees the neighbour as head);
         "stopped", whether a training ended by itself before its last epoch.
 
     >>> told = {"updates": 48, "most_frequent": 0.0, "epochs": {"1": {"dev": 0.0}, "2": {"dev": 0.0}}}
@@ -43,9 +44,12 @@ def shortfall(seeds: Sequence[Score]) -> str:
     flat = [n for n, one in enumerate(details) if seeds[n].value <= one["most_frequent"]]
     if flat:
         reached = max(seeds[n].value for n in flat)
+        control = "always giving the most frequent label"
+        if seeds[0].quantity in ("las", "uas"):
+            control = "each word below its neighbour, by the most frequent relation,"
         return (
             f"{len(flat)} of {len(seeds)} trainings learnt nothing: on dev {label} is "
-            f"{format_percent(reached)} per cent after {updates}, and always giving the most frequent label "
+            f"{format_percent(reached)} per cent after {updates}, and {control} "
             f"has {format_percent(details[0]['most_frequent'])}; more epochs, smaller batches or "
             "another rate may help"
         )

@@ -28,7 +28,7 @@ from crosslens.asked import asked_of
 from crosslens.errors import refuse
 from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import TrainRecipe
-from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.probes.tasks.data_folder import DataFolder, check_folder
 from crosslens.progress import say
 from crosslens.readers.published import claims
 from crosslens.run.engine import Run, versions
@@ -141,6 +141,7 @@ def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict
         remedy = "train it with encoder.max_positions=512, say"
         check_room(told.transfer.tasks, one.encoder, "study", remedy)
     if told.syntax is not None:
+        check_folder(told.transfer.data)
         folder, original = DataFolder(told.transfer.data), study.languages[0]
         sampled = {name: getattr(told.transfer, name) for name in ("limit", "seed")}
         check_reordered(told.transfer.tasks, folder, original, told.syntax, apart=True, **sampled)

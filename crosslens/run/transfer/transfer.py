@@ -22,7 +22,7 @@ from crosslens.examples import EXAMPLES, write_examples
 from crosslens.files import read_json
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.outcomes import read_outcomes
-from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.probes.tasks.data_folder import DataFolder, check_folder
 from crosslens.progress import say
 from crosslens.run.encoder_names import encoder_names
 from crosslens.run.engine import Run, versions
@@ -49,9 +49,9 @@ from crosslens.run.transfer.fits import (
 from crosslens.run.transfer.means import means
 from crosslens.run.transfer.predictors import predicted
 from crosslens.run.transfer.presets import WORDS_APART, Preset, find_preset, with_features
-from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall, unread_told
+from crosslens.run.transfer.unused import check_used
 from crosslens.score import Score
 
 __all__ = [
@@ -209,6 +209,9 @@ def _prepared(
     from crosslens.models.saved.read_languages import check_read
 
     systems = list(_systems(transfer))
+    derived = bool(transfer.data_of) or any(one.readings for one in systems)
+    if transfer.unseen != Transfer.unseen and not derived:
+        refuse("--unseen", "a derived language, which it is for", "none", "leave it out")
     data, tasks, presets = _read(transfer, shared, systems)
     for one in {system.path: system for system in systems}.values():
         check_tasks(transfer, tasks, one.readings)
@@ -231,6 +234,7 @@ def _read(
     transfer: Transfer, shared: SharedData, systems: Sequence[System]
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset]]:
     """The data, the tasks and their presets, checked."""
+    check_folder(transfer.data)
     data, told = DataFolder(transfer.data), _of_data(transfer, systems)
     tested = languages_by_task(transfer.tasks, data, transfer.test, told["data_of"])
     tasks = {}
@@ -239,9 +243,7 @@ def _read(
         if lacking := [language for language in transfer.test if language not in test]:
             one = dataclasses.replace(one, facts={**one.facts, "no_data_in": lacking})
         tasks[name] = one
-    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
-        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
-        refuse("--segment", expected, "none", "leave it out")
+    check_used(transfer, tasks)
     presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():

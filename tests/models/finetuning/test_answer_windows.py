@@ -157,7 +157,7 @@ def test_numbers_below_1_are_refused(made, name):
 def test_no_room_and_no_token_are_refused(made):
     with pytest.raises(InputError, match="room for a token of the context beside the question"):
         answer_windows(encoder_of(made["WordPiece, cased"], 6), EVERY)
-    with pytest.raises(InputError, match=r"raise max_length \(to 64 at most\), or lower"):
+    with pytest.raises(InputError, match=r"raise max_length \(--max-length\), to 64 at most"):
         answer_windows(encoder_of(made["WordPiece, cased"], 64), EVERY, max_length=6)
     asked, there = (Corpus("eng", [text], ["0"], "toy") for text in ("Who?", "\u200b"))
     with pytest.raises(InputError, match="question 0: expected a context with at least one token"):

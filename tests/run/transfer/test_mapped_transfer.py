@@ -178,6 +178,7 @@ def test_trees_are_parsed_through_a_map(trees, parallel, tmp_path):
     rows = found(folder, quantity="las", layer=3, part="test", counted_as="wu_dredze")
     assert [row.condition for row in rows] == [None, "unaligned", "procrustes"]
     assert rows[1].n == rows[2].n == 5 * 9 and rows[0].n == 5 * 12
+    assert {row.n for row in found(folder, part="dev")} == {5 * 8}
 
 
 def test_a_run_that_was_stopped_ends_in_the_same_scores(

@@ -28,7 +28,7 @@ from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.shortfall import shortfall, unread_told
 from crosslens.run.transfer.summary import tables
-from crosslens.run.transfer.transfer import preset_of, run_transfer
+from crosslens.run.transfer.transfer import checked_settings, preset_of, run_transfer
 from crosslens.score import Score, read_scores
 
 ENCODER = str(DATA / "tiny-encoder")
@@ -496,6 +496,13 @@ def test_a_limit_holds_for_each_split(data):
         ({"freeze": [9]}, "--freeze: expected numbers of layers"),
         ({"freeze": [-1, -2]}, "--freeze: expected whole numbers from -1, got -2"),
         ({"encoders": ["/no/such/folder"]}, "encoder"),
+        ({"crf": True}, "--crf: expected a task on the tags of words, which it is for, got xnli"),
+        ({"gold_pos": True}, "--gold-pos: expected a task on trees"),
+        ({"parser": "supar", "tasks": ["xnli", "ner"]}, "--parser: .* trees, .*got xnli, ner"),
+        ({"words_apart": True}, "--words-apart: expected a task on the words of treebanks"),
+        ({"pool": "max", "tasks": ["ner"]}, "--pool: expected a task on texts, .* got ner"),
+        ({"unseen": "random"}, "--unseen: expected a derived language"),
+        ({"average": 7, "checkpoints": False}, "--average: expected checkpoints, .*leave one"),
         ({"device": "auto"}, "--device: expected cpu, cuda or cuda:NUMBER"),
         ({"device": "mps"}, "--device: expected cpu, cuda or cuda:NUMBER"),
     ],
@@ -504,6 +511,19 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path
     with pytest.raises(InputError, match=match):
         run_transfer(settings(data, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_not_there_is_named(data, tmp_path):
+    told = dataclasses.replace(settings(data), data=str(tmp_path / "missing"))
+    with pytest.raises(InputError, match="--data: expected a folder with data sets, got .*missing"):
+        run_transfer(told, tmp_path / "run")
+
+
+def test_an_option_of_one_task_passes_beside_others(data):
+    told = settings(
+        data, tasks=["xnli", "ner"], crf=True, pool="max", preset="wu_dredze", average=3
+    )
+    checked_settings(dataclasses.replace(told, checkpoints=False))
 
 
 def test_whole_numbers_of_numpy_are_numbers_like_any_other(data):
@@ -600,6 +620,11 @@ def test_few_updates_are_named_where_dev_has_settled():
 def test_only_the_trainings_that_learn_nothing_count():
     found = shortfall(trainings([0.2, 0.3], [0.3, 0.32]))
     assert found.startswith("1 of 2 trainings learnt nothing: on dev accuracy is 30.0 per cent")
+    assert "always giving the most frequent label has 30.0" in found
+    trees = [dataclasses.replace(one, quantity="las") for one in trainings([0.2, 0.3])]
+    assert "each word below its neighbour, by the most frequent relation, has 30.0" in shortfall(
+        trees
+    )
 
 
 # -- words of a segmenter
@@ -732,6 +757,7 @@ def test_trees_are_parsed_and_counted_in_three_ways(trees, tmp_path):
     by = {(s.target, s.quantity, s.details["counted_as"]): s for s in main}
     assert by["eng", "las", "wu_dredze"].n == 5 * 12 and by["eng", "las", "conll18"].n == 6 * 12
     assert by["eng", "uas", "conll18"].value > 0.7
+    assert {s.n for s in found(folder, part="dev")} == {5 * 8}  # words, as its value is a share of
     (majority,) = [
         s for s in scores
         if s.condition == "majority" and s.target == "eng" and s.quantity == "uas"
