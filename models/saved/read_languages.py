@@ -55,8 +55,9 @@ def _embedded(name: str, folder: Path) -> tuple[tuple[str, ...], Callable[[str],
     settings = files.settings()
     ids, embeds = settings.get("lang2id"), settings.get("use_lang_emb", True)
     tables = (one.endswith("lang_embeddings.weight") for one in tensor_names(files))
-    if not (isinstance(ids, dict) and ids and embeds and any(tables)):
-        return (), lambda language: True
-    rules = settings.get("model_type") == "xlm"
-    languages = ModelLanguages(name, ids, embedded=True, rules=rules)
+    ids = ids if isinstance(ids, dict) else {}
+    embedded, rules = bool(ids and embeds and any(tables)), settings.get("model_type") == "xlm"
+    languages = ModelLanguages(name, ids, embedded, rules)
+    if not embedded:  # any, whose words can be found
+        return (), lambda language: not rules or bool(languages.choose(language))
     return tuple(ids), languages.has

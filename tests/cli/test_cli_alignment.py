@@ -172,7 +172,7 @@ def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
         f"{100 * first.value:.1f}",
         f"{100 * first.low:.1f}-{100 * first.high:.1f}",
         "0.0",
-        "0.0-0.0",
+        "0.0-18.0",
         "20",
     ]
     assert first.low < first.value < first.high

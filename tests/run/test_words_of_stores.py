@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_refused(tmp_path, turned):
         gold_of_dictionaries(x, y, lexicon([1]), lexicon([2]))
     with pytest.raises(InputError, match=r"test: .*got 2 source words"):
         gold_of_dictionaries(*turned, lexicon([1, 2, 3]), lexicon([1, 2, 5]))
-    with pytest.raises(InputError, match=r"links: .*got word 4 of"):
+    with pytest.raises(InputError, match=r"links: .*got word 4 where"):
         gold_of_links(x, y, np.array([[0, 0, 4]]), split)
     with pytest.raises(InputError, match=r"dictionary: .*got 0 and 1"):
         split_dictionary(lexicon([1]), 0.5, seed=0)

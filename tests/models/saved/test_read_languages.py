@@ -54,4 +54,5 @@ def test_what_is_refused_is_what_the_loaded_encoder_refuses(tmp_path, kind):
 
     found = [refused(check_read, "it", folder, [("--test", code)]) for code in CODES]
     assert found == [refused(encoder.for_text, code) for code in CODES]
-    assert any(found) == (kind in ("ours", "a vocabulary of each", "embedded"))
+    # Chinese, the last, may be refused for want of a segmenter
+    assert any(found[:-1]) == (kind in ("ours", "a vocabulary of each", "embedded"))

@@ -218,7 +218,10 @@ def test_a_recipe_file_names_its_dictionary_beside_itself(tmp_path):
         ({"anchors.rate": 2.0}, "anchors.rate: expected a number from 0 to 1, got 2.0"),
         ({"anchors.source": "eng"}, "anchors.source, anchors.target: expected two of eng, nld"),
         ({"units": "packed"}, "units: expected sentences or stream where there are anchors"),
-        ({"sharing": "sep-emb"}, "vocabulary.mode: expected ids that languages share where"),
+        (
+            {"sharing": "sep=emb", "vocabulary.mode": "separate"},
+            "vocabulary.mode: expected ids that languages share where",
+        ),
         ({"masking.exponent": 0.5}, "masking.counts: expected joint where there are anchors"),
         ({"tlm_share": 0.5}, "tlm_share: expected 0 with anchors"),
         ({"anchors.dictionary": "none.txt"}, "none.txt"),
