@@ -238,7 +238,7 @@ def control_told(study: StudyFolder) -> str:
         if not hardly_learnt:
             told.append(f"An untrained encoder finds {untrained:.2f} of the sentences.")
         told.append("By sentences, words in common count, too: the gain is what training adds.")
-    if enough:
+    if enough and study.told["order"]:  # the ladder has none
         told.append(
             f"By {join(enough)} an order that is reversed counts at this size; of an open "
             "one these seeds cannot tell."

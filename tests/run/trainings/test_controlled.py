@@ -1415,7 +1415,7 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     """On a natural pair such an encoder finds what is written alike."""
 
     class Study:
-        told, compares_gains = {"control": "default"}, False
+        told, compares_gains = {"control": "default", "order": [["default"]]}, False
 
         def mean(self, name, quantity, condition):
             assert quantity == "token_alignment"
@@ -1556,7 +1556,7 @@ def test_when_few_trainings_are_too_few():
 
 def test_a_control_that_reached_half_has_reached_it():
     class Study:
-        told, compares_gains = {"control": "default"}, False
+        told, compares_gains = {"control": "default", "order": [["default"]]}, False
 
         def mean(self, name, quantity, condition):
             details = {"values": [0.4, 0.5, 0.6]}
@@ -1569,6 +1569,8 @@ def test_a_control_that_reached_half_has_reached_it():
     assert "0.50 by subwords (2 of 3 trainings 0.5 or more)" in told
     assert "By subwords and subwords after a map an order that is reversed counts" in told
     assert "Below" not in told
+    Study.told = {**Study.told, "order": []}  # the ladder
+    assert "order that is reversed" not in controlled_findings.control_told(Study())
 
 
 def test_a_training_without_a_measurement_leaves_no_verdict(tmp_path):
