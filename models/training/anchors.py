@@ -144,6 +144,9 @@ def check_anchors(
     InputError: as said.
     """
     if not anchors.dictionary:
+        if anchors != Anchors():
+            expected = "a file of word pairs, which anchors' other settings are about"
+            refuse("anchors.dictionary", expected, "none", "name one, or leave these out")
         return
     anchors.pair(languages)
     if units not in ("sentences", "stream"):

@@ -344,6 +344,7 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
         ),
         ({"sharing": "no-anchors", "vocabulary.mode": "union"}, "mode: expected disjoint, which"),
         ({"sharing": "sep-emb", "masking.scope": "original"}, "masking.scope: expected language"),
+        ({"anchors.rate": 0.5}, "anchors.dictionary: expected a file of word pairs, .* got none"),
         ({"sharing": "sep=segment"}, "sharing: expected parts that the encoder has, got segment"),
         ({"sharing": "sep=2,transform", "encoder.head": "plain"}, "has, got transform; leave it"),
         (
