@@ -32,8 +32,8 @@ class Masking:
     count: "exact" picks exactly ceil(rate * candidates) tokens of the batch; "bernoulli" picks each
         with probability rate; "xlm" draws ceil(rate * positions) tokens, padding counted, gives
         back those at the first position of a row and cuts the number to a multiple of 8 (fewer than
-        8 stay), as the program of Conneau & Lample (2019) does with its exponent of 0.5 (the multiple
-        in half precision alone; with exponent 0 it picks as "bernoulli" does).
+        8 stay), as the program of Conneau & Lample (2019) does with its exponent of 0.5. (That
+        program cuts in half precision alone, and with exponent 0 picks as "bernoulli" does.)
     exponent: tokens are sampled without replacement with weight (occurrences of their subword in its
         language) ** -exponent: 0 draws evenly, 0.5 (which Conneau & Lample used) a subword that is
         100 times as rare 10 times as readily. Subwords that never occur are never drawn.

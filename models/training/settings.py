@@ -356,9 +356,8 @@ def _check_parts(recipe: TrainRecipe, plan: SharingPlan) -> None:
     if plan.owned("adapters") and not recipe.encoder.adapters and str(plan) != "sep=all":
         remedy = "set it, to 64 say, or leave adapters out of sharing"
         refuse("encoder.adapters", f"their units, as languages own them ({plan})", "0", remedy)
-    for part in (
-        str(plan).removeprefix("sep=").split(",")
-    ):  # emb and all may hold more than there is
+    # by name: emb and all may hold more than there is
+    for part in str(plan).removeprefix("sep=").split(","):
         if part in recipe.encoder.absent:
             refuse("sharing", "parts that the encoder has", part, "leave it out")
     if recipe.encoder.pad_id and not recipe.start:

@@ -456,7 +456,8 @@ def _with_seeds(
     if transfer.keep and world.first:  # what the grid did not take is in no score
         for number in {*range(len(grid))} - {*best}:
             beaten = Fit(system, data, grid[number], number, seeds[0])
-            shutil.rmtree(kept_encoder(run, beaten), ignore_errors=True)
+            if (folder := kept_encoder(run, beaten)).exists():
+                shutil.rmtree(folder)
     for number in best:
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)
