@@ -141,7 +141,8 @@ class WordOrder(Transformation):
 
     def mixed_with(self, substrate: "WordOrder", share: float = 0.05) -> "WordOrder":
         """The order whose weights are ``(1 - share)`` of this one and ``share`` of another one, that
-        of the language which is derived, as GalacticDependencies has it (0.05).
+        of the language which is derived, as GalacticDependencies has it (0.05). It is called so:
+        fra-with-0.05-eng.
 
         Raises
         ------
@@ -157,7 +158,8 @@ class WordOrder(Transformation):
             part: mixed(model, substrate.models[part], share)  # type: ignore[arg-type]
             for part, model in self.models.items()
         }
-        return dataclasses.replace(self, models=models)
+        language = f"{self.language}-with-{share:g}-{substrate.language}"
+        return dataclasses.replace(self, language=language, models=models)
 
 
 def learn_word_order(

@@ -45,6 +45,7 @@ class Window:
         behind their last; -1 for all other tokens, and for those that are white space alone.
     targets: for each answer of the question the columns of its first and last token; (0, 0) where
         it is not whole in the window; None where no token has a character of it.
+    cut: whether the question was longer than it may be, and its end is not read.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Window:
     starts: np.ndarray
     ends: np.ndarray
     targets: Sequence[tuple[int, int] | None]
+    cut: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +155,8 @@ def _located(
     starts[mine], ends[mine] = _trimmed(context, offsets[:, 0], offsets[:, 1])
     targets = [_covering(starts, ends, one) for one in answers]
     ids, segments = np.array(encoding.ids)[kept], np.array(encoding.type_ids)[kept]
-    window = Window(number, ids, segments, starts, ends, targets)
+    cut = len(asked) > max_question
+    window = Window(number, ids, segments, starts, ends, targets, cut)
     return _Located(window, range(int(mine[0]), int(mine[-1]) + 1))
 
 
@@ -209,7 +212,7 @@ def _parts(encoder: Encoder, whole: _Located, longest: int, stride: int) -> Iter
         ids, segments, starts, ends = (
             part[columns] for part in (window.ids, window.segments, window.starts, window.ends)
         )
-        yield Window(window.number, ids, segments, starts, ends, targets)
+        yield Window(window.number, ids, segments, starts, ends, targets, window.cut)
         if behind == body.stop:
             return
         first += min(room, stride)

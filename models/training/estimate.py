@@ -4,6 +4,7 @@
 import dataclasses
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
@@ -12,6 +13,7 @@ from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import freeze, freeze_all_but, sharing_table
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.training.costs import Load, step_flops
+from crosslens.models.training.frozen_embeddings import given_vocabularies
 from crosslens.models.training.settings import TrainRecipe, resolve
 from crosslens.progress import duration
 
@@ -87,7 +89,7 @@ class Estimate:
 
 
 def estimate(recipe: TrainRecipe) -> Estimate:
-    """Shape, owners and cost of a recipe; no text is read.
+    """Shape, owners and cost of a recipe; no text is read, of ``embeddings`` that are there the size.
 
     Raises
     ------
@@ -99,6 +101,8 @@ def estimate(recipe: TrainRecipe) -> Estimate:
     united = vocabulary.mode in ("union", "disjoint")
     # the special tokens are shared
     size = 5 + (vocabulary.size - 5) * len(languages) if united else vocabulary.size
+    if recipe.embeddings and Path(recipe.embeddings).is_dir():  # may be made later
+        size = max(given_vocabularies(recipe).sizes.values())
     shape = dataclasses.replace(recipe.encoder, vocab_size=size)
     plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
     with torch.device("meta"):  # shapes without memory

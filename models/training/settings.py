@@ -211,7 +211,8 @@ class TrainRecipe(LoopSettings):
     tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences.
         None: 0.5 where a source has pairs that can be learnt from, else 0.
     sample_exponent: streams are sampled in proportion to (their sentences) ** exponent, times their
-        source's weight; 0 or -1: evenly.
+        source's weight; 0 or -1: evenly. Batches of mixed sentences are not
+        sampled.
     max_length: longest sentence in subwords; longer ones are left out and counted. For other units:
         tokens of a row.
     validation: sentences of each source that are held out; None: a tenth of the source, at most
@@ -418,7 +419,17 @@ def resolve_rows(recipe: TrainRecipe, plan: SharingPlan) -> TrainRecipe:
     InputError: pairs where there can be none, or settings that do not go with the units.
     """
     _check_units(recipe)
-    return dataclasses.replace(recipe, tlm_share=_tlm_share(recipe, plan))
+    recipe = dataclasses.replace(recipe, tlm_share=_tlm_share(recipe, plan))
+    usual = TrainRecipe.__dataclass_fields__["sample_exponent"].default
+    mixed = recipe.batch_languages == "mixed" and not recipe.tlm_share
+    if mixed and recipe.sample_exponent != usual:
+        refuse(
+            "sample_exponent",
+            f"{usual}, the default, where batches are mixed: nothing is sampled then",
+            str(recipe.sample_exponent),
+            "leave it out, or use batch_languages=one",
+        )
+    return recipe
 
 
 def _tlm_share(recipe: TrainRecipe, plan: SharingPlan) -> float:

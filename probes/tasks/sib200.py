@@ -17,10 +17,9 @@ FILES = (
 
 def names_there(data: DataFolder) -> list[str]:
     """The languages that are there, as SIB-200 writes them: eng_Latn."""
-    path = data.path(_TABLE)
-    if path is None:
+    if data.path(_TABLE) is None:
         return sorted({found.parent.name for found in data.glob("sib200/*/train.tsv")})
-    return data.once((_TABLE, "languages"), lambda: sorted({*read_table(path, "language").labels}))
+    return sorted({*_table(data, "language").labels})
 
 
 def topics_of(data: DataFolder, name: str) -> LabelledText:
@@ -31,8 +30,9 @@ def topics_of(data: DataFolder, name: str) -> LabelledText:
     Absent: a file is not there. InputError: one cannot be read.
     """
     if data.path(_TABLE) is not None:
-        (path,) = data.find(_TABLE)
-        return read_table(path, "topic", group="index_id", only={"language": name})
+        data.find(_TABLE)
+        of = _table(data, "language").labels
+        return _some(_table(data, "topic"), [n for n, one in enumerate(of) if one == name])
     paths = data.find(*(f"sib200/{name}/{split}.tsv" for split in _SPLITS))
     texts = [
         read_table(path, "category", part=None, group="index_id", quoted=True) for path in paths
@@ -45,8 +45,8 @@ def topics_of(data: DataFolder, name: str) -> LabelledText:
 def texts_by_language(data: DataFolder) -> LabelledText | None:
     """The sentences of all languages with these as labels; None where there are none."""
     if data.path(_TABLE) is not None:
-        (path,) = data.find(_TABLE)
-        return read_table(path, "language", group="index_id")
+        data.find(_TABLE)
+        return _table(data, "language")
     names = names_there(data)
     if not names:
         return None
@@ -54,6 +54,23 @@ def texts_by_language(data: DataFolder) -> LabelledText | None:
     labels = [name for name, one in zip(names, texts, strict=True) for _ in one.texts]
     parts = [part for one in texts for part in one.parts or ()]
     return _joined(texts, labels, parts, "sib200")
+
+
+def _table(data: DataFolder, label: str) -> LabelledText:
+    """The one table, with a column as labels, read once however many languages are asked for."""
+    path = data.path(_TABLE)
+    assert path is not None, f"who asks looks for {_TABLE} first"
+    whole: LabelledText = data.once(
+        (_TABLE, label), lambda: read_table(path, label, group="index_id")
+    )
+    return whole
+
+
+def _some(texts: LabelledText, rows: Sequence[int]) -> LabelledText:
+    """The items of these numbers."""
+    columns = (texts.labels, texts.texts, texts.places, texts.parts or (), texts.groups or ())
+    labels, found, places, parts, groups = ([column[n] for n in rows] for column in columns)
+    return LabelledText(labels, found, places, texts.name, parts, groups)
 
 
 def _joined(

@@ -186,7 +186,8 @@ def test_sentences_that_cross_are_not_learnt_from():
 
 def test_mixed_with_the_substrate(order):
     other = learn_word_order(treebank(projective(50, seed=5), "eng"))
-    assert order.mixed_with(other).name == "order:fra"
+    assert order.mixed_with(other).name == "order:fra-with-0.05-eng"
+    assert order.mixed_with(other, 0.5).name != order.mixed_with(other).name != order.name
     one = canonical(nodes(projective(1, seed=9)[0])[0])._replace(part="N")
     expected = 0.95 * order.models["N"].scores(one) + 0.05 * other.models["N"].scores(one)
     np.testing.assert_allclose(order.mixed_with(other).models["N"].scores(one), expected)

@@ -130,19 +130,20 @@ def layer_correlations(
 def over_layers_told(study: StudyFolder) -> list[str]:
     """A sentence on how CKA and retrieval go together over the layers of each condition; none where
     no condition has four layers."""
-    told, layers = [], 0
-    for name in study.names:
-        found = layer_correlations(study, name)
-        if found:
-            told.append(
-                f"{name} "
-                + ", ".join(f"{shown(one[:3], 2)} {_RETRIEVAL[key]}" for key, one in found.items())
-            )
-            layers = max(one[3] for one in found.values())
-    if not told:
+    found = {name: layer_correlations(study, name) for name in study.names}
+    found = {name: one for name, one in found.items() if one}
+    if not found:
         return []
+    numbers = {name: max(one[3] for one in kinds.values()) for name, kinds in found.items()}
+    same = len(set(numbers.values())) == 1
+    told = [
+        f"{name}{'' if same else f' ({numbers[name]} layers)'} "
+        + ", ".join(f"{shown(one[:3], 2)} {_RETRIEVAL[key]}" for key, one in kinds.items())
+        for name, kinds in found.items()
+    ]
+    over = f"{numbers[next(iter(numbers))]} layers" if same else "layers"
     return [
-        f"Over {layers} layers, debiased CKA and P@1 of sentences: Pearson's {'; '.join(told)}. "
+        f"Over {over}, debiased CKA and P@1 of sentences: Pearson's {'; '.join(told)}. "
         "Brackets, where there are several seeds: 95 % over them."
     ]
 

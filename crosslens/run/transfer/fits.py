@@ -252,7 +252,8 @@ def kept_encoder(run: Run, fit: Fit) -> Path:
 
 
 def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers: Answers) -> float:
-    """The share of words that the encoder did not read, or of texts that were cut."""
+    """The share of words that the encoder did not read, or of texts or questions that were cut."""
+    from crosslens.models.finetuning.answer import Answer
     from crosslens.models.finetuning.classify import Classify
     from crosslens.models.finetuning.derived import rows_of
 
@@ -260,8 +261,12 @@ def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers:
         return answers.without_subword / max(1, sum(map(len, split.labels)))
     settings = settings_of(fit.point, fit.data.task.kind, fit.system.freeze, fit.seed, transfer)
     kind = kind_of(fit.data, settings, fit.point, transfer)
+    if isinstance(kind, Answer):  # paragraphs are read through windows
+        read = rows_of(cast(Any, kind), loaded.encoder, examples_of(split, fit.data))
+        cut = {int(row.items[0]) for row in read if row.targets["window"].cut}
+        return len(cut) / max(1, len(split))
     if not isinstance(kind, Classify):
-        return 0.0  # paragraphs are read through windows
+        return 0.0
     most, whole = min(kind.max_length, loaded.encoder.max_length), copy.copy(loaded.encoder)
     whole.max_length = sys.maxsize
     uncut = dataclasses.replace(kind, max_length=sys.maxsize)

@@ -167,6 +167,7 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
     settings_of(preset.values, data.task.kind, -1, 0, transfer)
     _check_texts(told, data)
     parallel, links = _parallel(told)
+    _check_languages(told, data)
     run = Run(out, "mapped_transfer", _settings(told, folder, preset, parallel), _asked(told))
     if run.finished:
         with run.open():
@@ -204,6 +205,21 @@ def _check_texts(told: MappedTransfer, data: TaskData) -> None:
     if not all(map(same_language, told.texts, wanted)):
         expected = f"a text in {wanted[0]}, that of training, then one in {wanted[1]}"
         refuse("--text", expected, ", ".join(told.texts), "give both, in this order")
+
+
+def _check_languages(told: MappedTransfer, data: TaskData) -> None:
+    """Refuse a language that the encoder lacks which reads it, before a folder is begun."""
+    from crosslens.models.saved.locate import resolve_encoder
+    from crosslens.models.saved.read_languages import check_read
+
+    own, other = (split.language for split in data.tests.values())
+    trusted = told.transfer.trust_remote_code
+    for path, option, language in (
+        (told.transfer.encoders[0], "--train", own),
+        (told.target, "--test", other),
+    ):
+        folder = resolve_encoder(path, trust_remote_code=trusted)
+        check_read(display_name(path), folder, [(option, language)])
 
 
 def _parallel(told: MappedTransfer) -> tuple[tuple[Corpus, Corpus], np.ndarray]:

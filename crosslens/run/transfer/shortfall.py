@@ -6,10 +6,15 @@ from typing import Any
 from crosslens.score import QUANTITIES, Score
 from crosslens.score_formats import format_percent
 
-__all__ = ["shortfall", "unread_told"]
+__all__ = ["UNREAD", "shortfall", "unread_told"]
 
 _STILL_RISING = 0.05  # of the last epoch, on dev; a training that has settled gains a point or two
 _UNREAD = 0.01  # of words or texts, from which it is said
+UNREAD = {
+    "words": "are not read: they stand behind the longest input, or have no subword",
+    "texts": "are longer than the input and are cut",
+    "questions": "are longer than a question may be and are cut",
+}
 _FEW = 500  # updates; names of 1,801 sentences: F1 22.8 after 171, 71.3 after 513
 
 
@@ -63,14 +68,16 @@ def shortfall(seeds: Sequence[Score]) -> str:
     )
 
 
-def unread_told(unread: Mapping[str, float], *, words: bool) -> str:
+def unread_told(unread: Mapping[str, float], what: str) -> str:
     """A sentence on the languages of which a hundredth or more is not read; "" where there is none.
 
     Parameters
     ----------
-    unread: language to the share of its words that are not read, or of its texts that are cut.
+    unread: language to the share of its words that are not read, or of its texts or questions that
+        are cut.
+    what: "words", "texts" or "questions".
 
-    >>> unread_told({"eng": 0.304, "deu": 0.002}, words=True)
+    >>> unread_told({"eng": 0.304, "deu": 0.002}, "words")
     'of eng 30.4 per cent of the words are not read: they stand behind the longest input, or have no subword'
     """
     told = [
@@ -78,10 +85,7 @@ def unread_told(unread: Mapping[str, float], *, words: bool) -> str:
     ]
     if not told:
         return ""
-    if words:
-        why = "are not read: they stand behind the longest input, or have no subword"
-        return f"{', '.join(told)} per cent of the words {why}"
-    return f"{', '.join(told)} per cent of the texts are longer than the input and are cut"
+    return f"{', '.join(told)} per cent of the {what} {UNREAD[what]}"
 
 
 def _few(one: Mapping[str, Any]) -> str:

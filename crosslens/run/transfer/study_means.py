@@ -18,7 +18,7 @@ from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.readers.published import Claim
 from crosslens.run.transfer.fits import IN_LANGUAGE, LESS
 from crosslens.run.transfer.measures import contrast, over_seeds
-from crosslens.run.transfer.shortfall import unread_told
+from crosslens.run.transfer.shortfall import UNREAD, unread_told
 from crosslens.run.transfer.splits import PUBLISHED
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
@@ -216,9 +216,9 @@ def _as_called(score: Score, run: Answered) -> list[str]:
     here = {code: unread[name] for name, code in codes.items() if code is not None}
     said = []
     for one in score.evidence.warnings or ():
-        for words in (True, False):
-            if one == unread_told(unread, words=words):
-                one = unread_told(here, words=words)
+        for what in UNREAD:
+            if one == unread_told(unread, what):
+                one = unread_told(here, what)
         said += [one] if one else []
     return said
 

@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 _PARAGRAPHS = 128  # subwords that an encoder must read at least for questions on paragraphs
+_READ = {"tag": "words", "tree": "words", "answer": "questions"}  # kind -> what is counted unread
 _TAUGHT = ("train_items", "dev_items", "test_items", "splits")  # of the data of one language
 _SET = (
     *("epochs", "batch_size", "group_by_length", "peak_rate", "head_rate", "max_length", "pool"),
@@ -463,14 +464,14 @@ def _with_seeds(
             fit = Fit(system, data, grid[number], number, seed)
             scores += fit_one(transfer, fit, encoder, run, world)
     if system.condition != RANDOM:
-        scores = list(_warned(scores, best, data.task.kind in ("tag", "tree")))
+        scores = list(_warned(scores, best, _READ.get(data.task.kind, "texts")))
     chosen = {"chosen": best} if len(grid) > 1 else {}
     return [
         dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores
     ]
 
 
-def _warned(dev: Sequence[Score], best: Sequence[int], words: bool) -> Iterator[Score]:
+def _warned(dev: Sequence[Score], best: Sequence[int], what: str) -> Iterator[Score]:
     """The scores of dev; of each setting that is taken the first one says what its trainings lack,
     and what was not read."""
     left = set(best)
@@ -480,7 +481,7 @@ def _warned(dev: Sequence[Score], best: Sequence[int], words: bool) -> Iterator[
         if setting in left:
             left.discard(setting)
             told.append(shortfall([s for s in dev if (s.details or {})["setting"] == setting]))
-            told.append(unread_told(details.get("unread", {}), words=words))
+            told.append(unread_told(details.get("unread", {}), what))
         frozen = details.get("freeze")
         before = "" if frozen is None else f"frozen to layer {frozen}, "
         if warnings := [f"{before}{one}" for one in told if one]:

@@ -112,7 +112,10 @@ def test_windows_begin_every_stride_and_have_every_token_of_the_context():
     # a stride beyond the room would pass over tokens
     wide = answer_windows(encoder, examples, max_length=15, stride=100, max_question=2)
     assert [tokenizer.decode(window.ids).split()[4] for window in wide] == ["a", "k", "u"]
+    assert all(window.cut for window in windows)
     (whole,) = answer_windows(encoder, examples)
+    assert not whole.cut
+    assert not any(w.cut for w in answer_windows(encoder, examples, max_length=15, max_question=5))
     assert tokenizer.decode(whole.ids[:7]) == "[CLS] q r s t u [SEP]"
     short = encoder_of(tokenizer, 12)  # the encoder's own longest input
     assert max(len(w.ids) for w in answer_windows(short, examples, max_question=2)) == 12

@@ -155,6 +155,16 @@ def test_a_dry_run_counts_what_is_trained(recipe):
     assert {"special", "projection", "bias"} <= parts and "token, softmax" not in parts
 
 
+def test_a_dry_run_takes_the_size_of_the_vectors(recipe, run):
+    """The recipe says nothing of how many there are."""
+    model, _ = load_model(run / "model")
+    other = with_overrides(recipe, {"vocabulary.size": 5000})
+    for one in (recipe, other):
+        assert estimate(one).parameters == sum(each.numel() for each in model.parameters())
+    away = dataclasses.replace(recipe, embeddings="not-made-yet")
+    assert estimate(away).parameters != estimate(recipe).parameters
+
+
 def test_a_recipe_names_its_embeddings_beside_itself(tmp_path):
     text = 'name = "x"\nsteps = 3\nembeddings = "v"\n[[sources]]\nname = "s"\ntexts = {eng = "e"}\n'
     (tmp_path / "x.toml").write_text(text)

@@ -391,3 +391,12 @@ def test_names_that_become_paths_lead_nowhere_else(name):
         Source(name=name, texts={"eng": "e.txt"})
     with pytest.raises(InputError, match=r"^s\.texts: expected a name of"):
         Source(name="s", texts={name: "e.txt"})
+
+
+def test_an_exponent_that_nothing_is_sampled_with_is_refused(recipe):
+    mixed = with_overrides(recipe, {"batch_languages": "mixed", "tlm_share": 0.0})
+    assert resolve(mixed).sample_exponent == 0.7
+    with pytest.raises(InputError, match=r"sample_exponent: expected 0.7, the default, .* got 0.3"):
+        resolve(with_overrides(mixed, {"sample_exponent": 0.3}))
+    for other in ({"batch_languages": "one"}, {"tlm_share": 0.5}):  # languages, or pairs, are
+        assert resolve(with_overrides(mixed, {"sample_exponent": 0.3, **other}))

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from crosslens.errors import InputError
+from crosslens.probes.tasks import sib200
 from crosslens.probes.tasks.catalogue import find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.readers.labelled_text import read_table
@@ -68,6 +69,26 @@ def test_a_table_is_taken_where_there_is_one(folder):
     data = DataFolder(folder)
     assert find_task("topic").languages(data) == ["deu"]
     assert find_task("language_id").read(data, "mul").texts.counts() == {"deu_Latn": 3}
+
+
+def test_the_table_is_read_once_however_many_languages_are_asked_for(tmp_path, monkeypatch):
+    """Of 205 languages each would read it whole again."""
+    names = ["deu_Latn", "fra_Latn", "spa_Latn", "rus_Cyrl"]
+    lines = ["split\tlanguage\tindex_id\ttopic\ttext"]
+    for split in ENG:
+        lines += [f"{split}\t{name}\t{split}\ttravel {name}\tText {name}." for name in names]
+    path = tmp_path / "sib200" / "sib200.tsv"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines))
+    expected = {
+        name: read_table(path, "topic", group="index_id", only={"language": name}) for name in names
+    }
+    read, data, task = [], DataFolder(tmp_path), find_task("topic")
+    monkeypatch.setattr(sib200, "read_table", lambda *a, **k: read.append(a) or read_table(*a, **k))
+    for name in names:
+        assert task.read(data, name[:3]).texts == expected[name]
+    assert len(read) == 2  # its languages, and its topics
+    assert set(data.files) == {"sib200/sib200.tsv"}
 
 
 def test_what_is_missing_is_said(folder, tmp_path):

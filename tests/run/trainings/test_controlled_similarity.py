@@ -140,7 +140,8 @@ def toy(tmp_path, curves, hits):
     told = {"name": "conneau-cka", "question": "?", "paper": "conneau", "order": []}
     told |= {"control": "bilingual-nld", "published": dict.fromkeys(curves, "")}
     conditions = {name: {"recipe": {}} for name in curves}
-    conditions["monolingual-nld"]["beside"] = "english"
+    for name in conditions.keys() & {"monolingual-nld"}:
+        conditions[name]["beside"] = "english"
     config = {"kind": "controlled", "study": told, "settings": {"conditions": conditions}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = [*scores, *means(scores)]
@@ -193,6 +194,15 @@ def test_averages_and_correlations_are_those_of_each_seed(tmp_path):
     assert (
         sentence.startswith("Over 4 layers,") and f"bilingual-nld {np.mean(each):.2f} [" in sentence
     )
+
+
+def test_conditions_of_other_depths_are_told_with_their_own_number_of_layers(tmp_path):
+    curves = {"bilingual-nld": [[0.9, 0.8, 0.7, 0.6]], "bilingual-deu": [[0.9, 0.8, 0.7, 0.5, 0.4]]}
+    hits = {"bilingual-nld": [[45, 40, 30, 20]], "bilingual-deu": [[45, 40, 30, 20, 10]]}
+    (sentence,) = over_layers_told(toy(tmp_path, curves, hits))
+    assert sentence.startswith("Over layers, debiased CKA")
+    for told in ("bilingual-nld (4 layers) ", "bilingual-deu (5 layers) "):
+        assert told in sentence
 
 
 def test_of_three_layers_no_correlation_is_told_and_of_one_seed_no_interval(tmp_path):

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import test_transfer
 import torch
+from derived_models import derived_model
 from test_transfer import ENCODER, TOWNS, found, ner_lines, write
+from xlm_models import save_xlm
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
@@ -233,6 +235,24 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     if "links" in changes:
         changes = {"links": str(tmp_path / "short")}
     with pytest.raises(InputError, match=match):
+        run_mapped_transfer(told(data, parallel, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_language_that_an_encoder_lacks_is_refused_before_anything_is_written(
+    data, parallel, tmp_path, side
+):
+    encoder, option, got = {
+        "source": (save_xlm, "--train", r"\(fr, zh\), got 'eng'"),
+        "target": (derived_model, "--test", r"\(eng, eng-x\), got 'deu'"),
+    }[side]
+    how = {"languages": ("fr", "zh")} if side == "source" else {"by": "inversion"}
+    path = str(encoder(tmp_path / "model", **how))
+    changes = {"encoders": [path]} if side == "source" else {"target": path}
+    with pytest.raises(
+        InputError, match=f"{option}: expected languages that encoder model has {got}"
+    ):
         run_mapped_transfer(told(data, parallel, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -194,7 +194,7 @@ def test_warnings_name_what_the_study_names_and_each_sentence_once(tmp_path):
             folder.mkdir()
             unread = {"eng": 0.1, "eng-x-1": 0.2, "eng-x-2": 0.3}
             told = {"part": "dev", "setting": 1, "chosen": [1], "updates": 900, "unread": unread}
-            told["warnings"] = ["few", unread_told(unread, words=True)]
+            told["warnings"] = ["few", unread_told(unread, "words")]
             other = {"part": "dev", "setting": 0, "chosen": [1], "updates": 9}
             write_scores(
                 [

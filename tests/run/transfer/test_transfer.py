@@ -603,9 +603,14 @@ def test_a_training_that_still_rises_at_its_end_is_named():
 
 
 def test_what_is_not_read_is_said_from_one_per_cent_on():
-    assert unread_told({"eng": 0.0099}, words=True) == ""
-    told = unread_told({"eng": 0.0099, "fra": 0.01}, words=False)
+    assert unread_told({"eng": 0.0099}, "words") == ""
+    told = unread_told({"eng": 0.0099, "fra": 0.01}, "texts")
     assert told == "of fra 1.0 per cent of the texts are longer than the input and are cut"
+    told = unread_told({"fra": 0.25}, "questions")
+    assert (
+        told
+        == "of fra 25.0 per cent of the questions are longer than a question may be and are cut"
+    )
 
 
 def test_few_updates_are_named_where_dev_has_settled():

@@ -159,6 +159,20 @@ def test_the_command_prints_tables_and_writes_a_page(data, tmp_path, capsys, mon
     assert "Most frequent label" not in page
 
 
+def test_questions_that_are_cut_are_counted_for_each_language(data, tmp_path):
+    (tmp_path / "xquad").mkdir()
+    for name in ("en", "de"):
+        told = questions(name, 20)
+        long = told if name == "en" else told.replace("When?", "When was it? " * 40)
+        (tmp_path / "xquad" / f"xquad.{name}.json").write_text(long)
+    told = {"epochs": 1, "seeds": 1, "test": ["eng", "deu"]}
+    run = run_transfer(settings(tmp_path, **told), tmp_path / "run")
+    scores = read_scores(run / "scores.jsonl")
+    (dev,) = (s for s in scores if s.evidence.part == "dev" and s.condition is None)
+    assert dev.details["unread"] == {"deu": 0.5}
+    assert any("of deu 50.0 per cent of the questions" in one for one in dev.details["warnings"])
+
+
 def test_a_language_that_lacks_test_questions_or_files_is_refused(data, tmp_path):
     (tmp_path / "mlqa").mkdir()
     for name in ("en", "de"):
