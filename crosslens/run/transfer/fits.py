@@ -248,7 +248,8 @@ def _compute(
 
 def kept_encoder(run: Run, fit: Fit) -> Path:
     """Where a run keeps the encoder of a fine-tuning."""
-    return run.path / "encoders" / re.sub(r"[^\w.+-]", "_", fit.name)  # org/model is no folder
+    name = fit.name.replace("/", "--")  # org/model is no folder, and is not org_model
+    return run.path / "encoders" / re.sub(r"[^\w.+-]", "_", name)
 
 
 def _unread(transfer: Transfer, fit: Fit, loaded: Loaded, split: Split, answers: Answers) -> float:
