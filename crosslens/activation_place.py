@@ -69,7 +69,8 @@ class _Blocks(TypedDict):
 
 def aside_of(folder: Path) -> Path:
     """Where an activation dataset is while it is written."""
-    return folder.with_name(f"{folder.name}.partial")
+    named = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
+    return named.with_name(f"{named.name}.partial")
 
 
 def check_place(
@@ -87,6 +88,9 @@ def check_place(
         expected = "a folder of activations"
         remedy = "restore it, or delete the folder and extract again"
         refuse(str(folder), expected, "one without manifest.json", remedy, StoreError)
+    if folder.is_symlink():  # nothing can be moved into its place
+        remedy = "name the folder that it leads to, or choose another one"
+        refuse(str(folder), "a new or empty folder", "a link", remedy, OutputError)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         remedy = "choose another folder"
         refuse(str(folder), "a new or empty folder", "one with files in it", remedy, OutputError)

@@ -295,7 +295,7 @@ class Activations:
 
         ``store.layer(8)[store.rows(language="fra", word=["bank", "banque"])]`` are their vectors.
         The index is read in
-        pieces: memory holds one subword and the answer.
+        parts: memory holds one of them and the answer.
 
         Raises
         ------
@@ -444,7 +444,7 @@ class Activations:
         return there if columns is None else pa.schema([there.field(name) for name in columns])
 
     def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The index subword by subword, its columns in the order that was asked for."""
+        """The index part by part, its columns in the order that was asked for."""
         names = self._schema(columns).names
         with self._open_index() as file:
             try:

@@ -266,6 +266,15 @@ class ActivationsWriter:
             pa.OSFile(os.fsencode(self.aside / "index.parquet")), columns=columns
         ).to_pydict()
 
+    @property
+    def language(self) -> str | None:
+        """What the planned items' text is called; None where they do not say, or there are none."""
+        with parquet.ParquetFile(pa.OSFile(os.fsencode(self.aside / "index.parquet"))) as file:
+            if "language" not in file.schema_arrow.names:
+                return None
+            first = next(file.iter_batches(batch_size=1, columns=["language"]), None)
+        return None if first is None or not len(first) else str(first["language"][0])
+
     @contextlib.contextmanager
     def plan(self, schema: pa.Schema | None = None) -> Iterator["Plan"]:
         """Begin the activation dataset, and take the index's rows and the blocks' bounds from the

@@ -80,7 +80,9 @@ def entities(tags: Sequence[str], place: str = "tags") -> list[tuple[int, int, s
             found[-1] = (found[-1][0], number + 1, tag[2:])
         elif tag != OUTSIDE:
             expected = f"B-TYPE, O, or an I- that continues a name, as tag {number + 1}"
-            refuse(place, expected, quote(tag), "give tags in IOB2, or leave them as they are (raw)")
+            refuse(
+                place, expected, quote(tag), "give tags in IOB2, or leave them as they are (raw)"
+            )
         before = tag
     return found
 

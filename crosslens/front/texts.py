@@ -146,6 +146,9 @@ def extract_files(
 def _read(path: str, language: str, unit: str, words: str) -> tuple[Corpus, Corpus | None]:
     """A text, with its words where the file or a segmenter gives them, and the second sentences of
     pairs."""
+    if words != "whitespace" and unit not in ("word", "type", "embedding"):
+        expected = f"no segmenter for unit {unit!r}, which has no words"
+        refuse("words", expected, repr(words), 'leave it out, or choose unit "word"')
     if path.startswith("hf:"):
         if unit == "pair":
             expected = "another unit than pair for a data set, which has one text"

@@ -25,6 +25,7 @@ from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.checks import is_whole
 from crosslens.corpus import Corpus, as_corpus
 from crosslens.errors import check_choice, quote, refuse
+from crosslens.files import same_settings
 from crosslens.models.extraction.encode import Encoded, encode
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.type_averages import average_types, embedding_rows, plan_types
@@ -147,6 +148,7 @@ def extract(
         with world.together():
             finished = ActivationsWriter.finished(out, store["settings"], verify=world.first)
         if finished is not None:
+            _check_language(out, finished.language, corpus.language)
             return finished
         # rows of types are written by the first process
         share = 1 if unit in ("type", "embedding") else world.size
@@ -196,6 +198,7 @@ def store_settings(
         expected = "no such setting for this unit"
         remedy = 'leave them out, or set unit="type"'
         refuse("lowercase, min_count", expected, f"unit {reading.unit!r}", remedy)
+    _check_effects(reading, layers, outputs)
     if not is_whole(min_count) or min_count < 1:
         refuse("min_count", "1 or more", quote(min_count), "give a number of occurrences")
     encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
@@ -227,6 +230,24 @@ def store_settings(
         ),
     }
     return {"settings": settings, "arrays": arrays, "d": encoder.d, "dtype": dtype}
+
+
+def _check_effects(reading: Reading, layers: Sequence[int] | None, outputs: Sequence[str]) -> None:
+    """Refuse settings that change nothing for a unit."""
+    without = {
+        "pool": (("token", "embedding"), reading.pool != "mean", quote(reading.pool)),
+        "long_input": (("embedding",), reading.long_input != "window", quote(reading.long_input)),
+        "layers": (
+            ("embedding",),
+            layers is not None and np.asarray(layers).tolist() != [0],
+            quote(layers),
+        ),
+        "outputs": (("embedding",), tuple(outputs) != ("hidden",), quote(list(outputs))),
+    }
+    for name, (units, given, got) in without.items():
+        if given and reading.unit in units:
+            expected = f"no such setting for unit {reading.unit!r}, where it changes nothing"
+            refuse(name, expected, got, "leave it out, or choose another unit")
 
 
 def _choose_arrays(
@@ -309,6 +330,7 @@ class _Job:
     def plan(self, writer: ActivationsWriter, lowercase: bool, min_count: int) -> None:
         """The first pass: what the items are."""
         if writer.planned:
+            _check_language(writer.aside, writer.language, self.corpus.language)
             return
         if self.reading.unit in ("type", "embedding"):
             plan_types(
@@ -447,6 +469,13 @@ class _Job:
         }
         told |= {"revision": self.encoder.revision} if self.encoder.revision else {}
         return writer.finish(unit=self.reading.unit, **told, **facts)
+
+
+def _check_language(place: str | Path, there: str | None, here: str) -> None:
+    """Refuse activations of the same text that were called another language: their rows say so."""
+    if there is not None:
+        remedy = "choose another folder, or delete this one"
+        same_settings(str(place), {"language": there}, {"language": here}, remedy)
 
 
 def _sentences_of(block: Block) -> int:

@@ -27,7 +27,7 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import check_choice, refuse
 from crosslens.models.extraction.encoder import Encoder
-from crosslens.models.text.tokenisation import tokenised
+from crosslens.models.text.tokenisation import by_bytes, tokenised
 from crosslens.readers.words import whitespace_spans
 
 __all__ = ["LONG_INPUTS", "POOLS", "UNITS", "Located", "Reading", "locate"]
@@ -35,7 +35,9 @@ __all__ = ["LONG_INPUTS", "POOLS", "UNITS", "Located", "Reading", "locate"]
 UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 POOLS = ("mean", "max", "first", "last")
 LONG_INPUTS = ("window", "truncate")
-_MARKERS = "▁Ġ "  # how SentencePiece and byte-level vocabularies write a space
+_MARKER = (
+    "▁"  # how SentencePiece writes a space; byte-level BPE writes Ġ, elsewhere a Maltese letter
+)
 # encodings say all; lists of it would only burden Python's memory
 _BARE = {"return_attention_mask": False, "return_token_type_ids": False}
 
@@ -424,8 +426,9 @@ def space_markers(encoder: Encoder) -> np.ndarray:
     """Ids of the tokens that are nothing but the marker of a space."""
     if "space_markers" not in vars(encoder):  # the whole vocabulary is looked through once
         vocabulary = encoder.tokenizer.get_vocab()
+        markers = f"{_MARKER} {'Ġ' if by_bytes(encoder.tokenizer) else ''}"
         found = sorted(
-            number for token, number in vocabulary.items() if token and not token.strip(_MARKERS)
+            number for token, number in vocabulary.items() if token and not token.strip(markers)
         )
         vars(encoder)["space_markers"] = np.array(found, np.int64)
     return np.asarray(vars(encoder)["space_markers"])

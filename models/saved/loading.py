@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from crosslens.models.saved.native import load_model, load_unfinished
 from crosslens.models.saved.native_encoder import NativeEncoder
 from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.models.saved.xlm_tokeniser import with_offsets
+from crosslens.progress import say
 
 __all__ = [
     "call_by_folder",
@@ -27,10 +28,12 @@ __all__ = [
     "make_model",
     "opened",
     "refuse_missing",
+    "unread_layers",
 ]
 
 # parameters for each byte of weights (of 4 bits, or shared), and whatever the weights
 _PER_BYTE, _PARAMETERS = 4, 1 << 24
+_NUMBER = re.compile(r"\.(\d+)(?=\.)")  # of a layer, in the name of a weight
 
 
 def load_encoder(
@@ -186,8 +189,13 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     maker = encoder_class(config)
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
-    model, absent, _ = make_model(name, folder, maker, config, random_seed, trusted)
+    model, absent, unused = make_model(name, folder, maker, config, random_seed, trusted)
     refuse_missing(name, absent)
+    if left := unread_layers(unused, model.state_dict()):
+        say(
+            f"encoder {name}: layers {', '.join(left)} of its weights are not read, since its "
+            "configuration has fewer; correct the configuration if it should have them"
+        )
     return model.eval(), tokenizer
 
 
@@ -227,6 +235,31 @@ def refuse_missing(name: str, absent: Sequence[str]) -> None:
     if missing:
         got = f"{len(missing)} missing ({missing[0]} ...)"
         refuse(f"encoder {name}", "weights for the whole model", got, "give the whole checkpoint")
+
+
+def unread_layers(unused: Sequence[str], read: Iterable[str]) -> list[str]:
+    """Of weights that a model does not read, the layers that go on where its own end.
+
+    Parameters
+    ----------
+    unused, read: names of weights, with numbers of layers within.
+
+    >>> unread_layers(["bert.layer.2.a", "bert.layer.3.a", "cls.b"], ["layer.0.a", "layer.1.a"])
+    ['2', '3']
+    """
+    last = dict[str, int]()
+    for key in read:
+        if match := _NUMBER.search(key):
+            name = _NUMBER.sub(".#", key)
+            last[name] = max(last.get(name, 0), int(match[1]))
+    found = {
+        int(match[1])
+        for key in unused
+        if (match := _NUMBER.search(key))
+        for name, most in last.items()
+        if int(match[1]) > most and _NUMBER.sub(".#", key).endswith(name)
+    }
+    return [str(number) for number in sorted(found)]
 
 
 def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:

@@ -111,7 +111,11 @@ class PretrainedEncoder:
         self.layers, self.d, self.padding_difference, self.causal = _try_out(tried)
         self.final_norm = _find_norm(tried)
         self.padding_free = self.padding_difference > _rounding(precision)
-        if self.padding_free:
+        if getattr(model.config, "attention_type", None) == "block_sparse":
+            # BigBird: a short text is read by full attention, and beside a long one by sparse one
+            self.padding_free = True
+            say(f"encoder {name}: sparse attention; only inputs of equal length will share a batch")
+        elif self.padding_free:
             say(
                 f"encoder {name}: padding changes its hidden states by up to "
                 f"{self.padding_difference:.2g} of the largest; "
@@ -319,6 +323,9 @@ class PretrainedEncoder:
         there = {
             name: tensor.to(self.device) for name, tensor in given.items() if tensor is not None
         }
+        if (choose := getattr(self.model, "set_attention_type", None)) is not None:
+            # BigBird: after one short text, transformers would read all later ones otherwise
+            choose(self.model.config.attention_type)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             return self.model(**there, output_hidden_states=hidden)
 

@@ -236,3 +236,6 @@ def test_languages_are_told_apart_on_held_out_sentences():
     for sides, argument in (((ENG,), "sides"), ((ENG, ENG), "language"), ((ENG, X), "unit")):
         with pytest.raises(InputError, match=f"^{argument}: expected"):
             identify_languages(*sides)
+    narrow = as_activations([layer[:, :5] for layer in X], language="fra", unit="sentence")
+    with pytest.raises(InputError, match="activations: expected one width on all sides, got"):
+        identify_languages(ENG, narrow)

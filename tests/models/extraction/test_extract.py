@@ -213,7 +213,41 @@ def test_a_store_of_another_encoder_or_text_is_refused_naming_which(originals, c
         extract(other, text(), tmp_path / "store")
     with pytest.raises(OutputError, match=r"got other ones \(text: '\w+' there, '\w+' here\)"):
         extract(encoder, text(HARD[:-1]), tmp_path / "store")
+    with pytest.raises(OutputError, match=r"got other ones \(language: 'und' there, 'fra' here\)"):
+        extract(encoder, text(language="fra"), tmp_path / "store")
     assert files(tmp_path / "store") == before
+
+
+def test_a_text_that_is_called_another_language_is_not_mixed_with_what_is_half_done(
+    originals, tmp_path, monkeypatch
+):
+    encoder = load_encoder(str(originals["bert"]))
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "encode", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            extract(encoder, text(), tmp_path / "store")
+    with pytest.raises(OutputError, match=r"language: 'und' there, 'fra' here"):
+        extract(encoder, text(language="fra"), tmp_path / "store")
+    assert extract(encoder, text(), tmp_path / "store").rows(language="und").size == len(HARD)
+
+
+def test_a_link_cannot_be_written_over(originals, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "encode", lambda *_: pytest.fail("encoded"))
+    encoder = load_encoder(str(originals["bert"]))
+    (tmp_path / "real").mkdir()
+    for name in ("real", "nowhere"):
+        (tmp_path / "link").symlink_to(tmp_path / name)
+        with pytest.raises(OutputError, match="link: expected a new or empty folder, got a link"):
+            extract(encoder, text(), tmp_path / "link")
+        (tmp_path / "link").unlink()
+
+
+def test_the_folder_one_is_in_can_be_written_to(originals, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    extract(load_encoder(str(originals["bert"])), text(), ".")
+    assert (tmp_path / "here" / "manifest.json").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
 
 
 def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path, monkeypatch):

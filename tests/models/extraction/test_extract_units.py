@@ -1,12 +1,22 @@
 """Words, tokens, pairs and types on disk: against single texts in plain transformers and against
 averages taken by hand."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from plain_extraction import Plain, pooled
 from toy_models import HARD, KINDS
-from transformers import AutoModel
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    BigBirdConfig,
+    BigBirdModel,
+    PreTrainedTokenizerFast,
+)
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError, StoreError
@@ -15,6 +25,7 @@ from crosslens.models.extraction import extract as module
 from crosslens.models.extraction.extract import extract
 from crosslens.models.saved.arrays import as_tensor
 from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.readers.words import split_words, whitespace_spans
 
 ROUNDING = 1e-5  # float32, values near 1, sums in another order
@@ -296,6 +307,49 @@ def test_the_embedding_of_a_word_is_the_row_of_its_subword_as_it_stands_in_a_sen
     assert store.manifest["settings"]["subword"] == "behind a space"  # an older folder is another
 
 
+def test_g_with_a_dot_is_a_letter_unless_the_vocabulary_is_byte_level(tmp_path):
+    """Maltese has it; byte-level BPE writes a space with it."""
+    vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] Ġ ##urdan kelb hu".split()
+    numbers = {token: number for number, token in enumerate(vocabulary)}
+    words = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    told = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=32, **told)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(numbers), intermediate_size=16, **sizes)
+    encoder = PretrainedEncoder("mlt", BertModel(config).eval(), tokenizer, "f")
+    line = Corpus("mlt", ["hu Ġurdan kelb"], ["0"], "toy")
+    found = extract(encoder, split_words(line), tmp_path / "words", unit="word")
+    tokens = extract(encoder, line, tmp_path / "tokens", unit="token")
+    assert found.index()["pieces"] == [1, 2, 1]
+    np.testing.assert_allclose(found.layer(1)[1], tokens.layer(1)[1:3].mean(axis=0), rtol=1e-6)
+    alone = extract(encoder, split_words(line), tmp_path / "rows", unit="embedding")
+    assert alone.index()["word"] == ["hu", "kelb"]
+
+
+def test_sparse_attention_reads_long_texts_whatever_short_ones_were_read_before():
+    """transformers gives BigBird full attention for good after a short text."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 64, "max_position_embeddings": 128, "vocab_size": 40}
+    config = BigBirdConfig(block_size=4, num_random_blocks=3, initializer_range=0.2, **sizes)
+    model = BigBirdModel(config).eval()
+    fresh = copy.deepcopy(model)
+    words = Tokenizer(models.WordLevel({f"w{n}": n for n in range(40)}, unk_token="w1"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w1", pad_token="w0")
+    encoder = PretrainedEncoder("sparse", model, tokenizer, "f")
+    assert encoder.padding_free  # beside a long text a short one would be read by other attention
+    ids = torch.tensor([[7 + n % 11 for n in range(120)]])
+    with torch.inference_mode():
+        encoder.hidden_states(ids[:, :8], None)
+        found = encoder.hidden_states(ids, None)
+        expected = fresh(input_ids=ids, output_hidden_states=True).hidden_states
+    assert fresh.attention_type == "block_sparse"
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, tmp_path):
     encoder = load_encoder(str(originals["bert"]))
     every = extract(
@@ -414,6 +468,14 @@ def test_an_encoder_that_padding_changes_gets_no_padding(originals, tmp_path, mo
         ({"unit": "type", "min_count": 1.5}, "min_count: expected 1 or more, got 1.5"),
         ({"unit": "type", "min_count": "2"}, "min_count: expected 1 or more, got '2'"),
         ({"outputs": ["residual"]}, "outputs: "),
+        (
+            {"unit": "embedding", "layers": [3]},
+            "layers: expected no such setting for unit 'embedding'",
+        ),
+        ({"unit": "embedding", "outputs": ["mlp"]}, "outputs: expected no such setting"),
+        ({"unit": "embedding", "pool": "max"}, "pool: expected no such setting"),
+        ({"unit": "embedding", "long_input": "truncate"}, "long_input: expected no such setting"),
+        ({"unit": "token", "pool": "first"}, "pool: expected no such setting for unit 'token'"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(originals, tmp_path, given, told):

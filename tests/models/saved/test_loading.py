@@ -394,6 +394,17 @@ def test_incomplete_weights_are_refused(copy_of):
         load_encoder(str(folder))
 
 
+def test_layers_that_the_configuration_leaves_out_are_named(copy_of, capsys):
+    progress.be_quiet(False)
+    folder = copy_of("bert")
+    told = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**told, "num_hidden_layers": 1}))
+    assert load_encoder(str(folder)).layers == 2
+    assert "layers 1, 2 of its weights are not read" in capsys.readouterr().err
+    load_encoder(str(copy_of("bert", "whole")))
+    assert "not read" not in capsys.readouterr().err  # its masked-LM head is not
+
+
 @pytest.mark.parametrize("spoil", ["cut short", "other shape"])
 def test_damaged_weights_are_refused(copy_of, spoil):
     folder = copy_of("bert")
