@@ -58,22 +58,30 @@ def layer_figure(
         )
     means = [f"mean_{task}" for task in tasks]
     chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
+    paired = [s for s in chosen if _is_paired(s)]
     parts = [
-        *study_curves(study_of([s for s in chosen if _is_paired(s)], dict(config or {}), Path())),
+        *study_curves(study_of(paired, dict(config or {}), Path())),
         *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
-    ] or _by_condition(chosen)
+    ]
+    averaged = paired if parts else chosen  # a panel of a probe is of one direction
+    parts = parts or _by_condition(chosen)
     if not parts:
         remedy = "a training's curves are in its report"
         refuse("scores", "measurements of several layers", f"{len(scores)} others", remedy)
-    return curves_figure(parts, _about(chosen))
+    return curves_figure(parts, _about(chosen, averaged))
 
 
-def _about(scores: Sequence[Score]) -> str:
-    """Whose layers, in which languages, and what is drawn."""
+def _about(scores: Sequence[Score], averaged: Sequence[Score]) -> str:
+    """Whose layers, in which languages, and what is drawn.
+
+    Parameters
+    ----------
+    averaged: those among them of which means are drawn.
+    """
     by_layer = [score for score in scores if score.layer is not None]
     encoders = list(dict.fromkeys(score.encoder for score in by_layer if score.encoder))
     codes = dict.fromkeys(code for s in by_layer for code in (s.source, s.target) if code)
-    ways = {(score.source, score.target) for score in by_layer if score.source and score.target}
+    ways = {(s.source, s.target) for s in averaged if s.layer is not None and s.source and s.target}
     told = [
         join(encoders, most=_MOST_NAMED, rest="more encoders"),
         join([language(code) for code in codes], most=_MOST_NAMED, rest="more languages"),

@@ -25,7 +25,7 @@ from crosslens.probes.tasks.treebanks import read_files
 from crosslens.progress import say
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 from crosslens.readers.minimal_pairs import read_minimal_pairs
-from crosslens.run.probing.kinds.build import JOINED, Drawing, build, numbers, share_texts
+from crosslens.run.probing.kinds.build import JOINED, Drawing, build, numbers
 from crosslens.run.probing.kinds.task import Task
 from crosslens.run.probing.splits import PARTS
 
@@ -130,7 +130,7 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
         refuse("--data", "the files of at least one task", got, remedy)
     cards = {name: task.record() for name in tasks if (task := find_task(name)) is not None}
     return Found(
-        share_texts(tasks) if sources.limit is None else tasks,
+        tasks,
         not_measured,
         reader.data.files,
         cards,

@@ -103,8 +103,21 @@ def random_name(place: int) -> str:
 
 
 def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
-    """The texts that tasks need, each once."""
-    return {name: text for task in tasks.values() for name, text in task.texts.items()}
+    """The texts that tasks need, each once.
+
+    Raises
+    ------
+    InputError: two tasks call different texts by one name: one would read the other's vectors.
+    """
+    found, owner = dict[str, Text](), dict[str, str]()
+    for task, texts in ((name, one.texts) for name, one in tasks.items()):
+        for name, text in texts.items():
+            if found.setdefault(name, text) is not text and not found[name].is_same(text):
+                got = f"{name}, which task {owner[name]} calls another one"
+                remedy = "call the task of your own otherwise, or measure the two in two runs"
+                refuse(f"task {task}", "a name of its own for its text", got, remedy)
+            owner.setdefault(name, task)
+    return found
 
 
 def check_encoders(

@@ -11,6 +11,7 @@ A further seed's measurements are rows of their own, under its number; they are 
 alone.
 """
 
+import collections
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -86,10 +87,10 @@ def over_seeds(first: Sequence[Score], further: Iterable[Sequence[Score]]) -> li
 
     A seed that could not be measured is not among ``further``; ``over_seeds`` names those that are.
     """
-    others = [{_place(score): score for score in some} for some in further]
+    others = [_placed(some) for some in further]
     told = []
-    for score in first:
-        same = [score, *(some[_place(score)] for some in others if _place(score) in some)]
+    for place, score in _placed(first).items():
+        same = [score, *(some[place] for some in others if place in some)]
         spread = seed_spread(
             (one.value for one in same), (one.seed or 0 for one in same), score.quantity
         )
@@ -101,6 +102,17 @@ def over_seeds(first: Sequence[Score], further: Iterable[Sequence[Score]]) -> li
     return [*told, *(score for some in others for score in some.values())]
 
 
+def _placed(scores: Iterable[Score]) -> dict[tuple[Any, ...], Score]:
+    """What each score is of, but for its seed. None is lost: those of one place are counted."""
+    found = dict[tuple[Any, ...], Score]()
+    counts = collections.Counter[tuple[Any, ...]]()
+    for score in scores:
+        place = _place(score)
+        found[*place, counts[place]] = score
+        counts[place] += 1
+    return found
+
+
 def _place(score: Score) -> tuple[Any, ...]:
     details = score.details or {}
     return (
@@ -108,5 +120,7 @@ def _place(score: Score) -> tuple[Any, ...]:
         score.quantity,
         score.condition,
         score.layer,
+        score.source,
+        score.target,
         *(details.get(name) for name in _PLACE),
     )

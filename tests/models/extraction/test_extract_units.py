@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from plain_extraction import Plain, pooled
-from toy_models import HARD, KINDS
 from tokenizers import Tokenizer, models, pre_tokenizers
+from toy_models import HARD, KINDS
 from transformers import (
     AutoModel,
     BertConfig,

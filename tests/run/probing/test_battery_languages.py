@@ -12,6 +12,7 @@ from crosslens.cli.main import main
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.readers.treebank import word_labels
+from crosslens.report.figures import layer_figure
 from crosslens.report.pages.probes import probe_page
 from crosslens.score import read_scores
 
@@ -238,3 +239,35 @@ def test_a_language_that_is_named_twice_is_tested_once(small_encoder, data, tmp_
         == ["fra"]
     )
     assert len(LANGUAGES) == 3
+
+
+def test_seeds_of_several_languages_are_kept_apart(run, tmp_path):
+    """A further seed's score of one language took the place of another's."""
+    out = tmp_path / "run"
+    told = ["--tasks", "topic", "--train", "eng", "--test", "fra,rus", "--seeds", "2"]
+    assert main([*run[1], *told, "--out", str(out)]) == 0
+    every = [s for s in rows(out, quantity="accuracy", condition="random_encoder", part="test")]
+    by = {(s.target, s.layer, s.seed): s.value for s in every}
+    assert len(by) == len(every) and {target for target, *_ in by} == {"eng", "fra", "rus"}
+    assert len({value for (_, layer, seed), value in by.items() if seed and layer == 1}) > 1
+    for s in every:
+        if s.seed == 0:
+            told = s.details["over_seeds"]
+            assert told["values"] == [by[s.target, s.layer, seed] for seed in (0, 1)]
+            assert told["mean"] == pytest.approx(np.mean(told["values"]))
+
+
+def test_an_own_task_cannot_take_the_text_of_another(run, tmp_path, capsys):
+    """topic-fra is what topic calls its French text; its vectors were those of the other."""
+    own = write(tmp_path / "own.tsv", [f"{'ab'[i % 2]}\tline {i} of mine" for i in range(60)])
+    told = ["--tasks", "topic", "--train", "eng", "--test", "fra", "--labels", f"topic-fra={own}"]
+    assert main([*run[1], *told, "--out", str(tmp_path / "run")]) == 2
+    assert "topic-fra: expected a name of its own for its text" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_figure_of_probes_says_nothing_of_means_over_directions(run):
+    """Each panel is of one direction."""
+    figure = layer_figure(list(read_scores(run[0] / "scores.jsonl")), ["upos"])
+    written = " ".join(one.get_text() for one in figure.texts)
+    assert "English" in written and "directions" not in written

@@ -86,16 +86,13 @@ def test_files_may_be_compressed(data, tmp_path):
     assert len(found.tasks["scws"].items) == 14 and list(found.files) == ["scws/ratings.txt.gz"]
 
 
-def test_topics_share_the_text_of_language_identification_and_have_their_own_without_it(data):
+def test_topics_have_a_text_in_their_own_language(data):
+    """That of language identification is in none that an encoder could be told (XLM)."""
     together, alone = read(data, "topic", "language_id").tasks, read(data, "topic").tasks["topic"]
-    assert together["topic"].texts == together["language_id"].texts and list(alone.texts) == [
-        "topic"
-    ]
-    (text,) = together["topic"].texts.values()
+    (topic,), (every,) = (together[name].texts.values() for name in ("topic", "language_id"))
+    assert (topic.corpus.language, every.corpus.language) == ("eng", "mul")
     assert (
-        [text.corpus.sentences[row] for row in together["topic"].rows]
-        == list(together["topic"].sentences)
-        == list(alone.sentences)
+        list(topic.corpus.sentences) == list(together["topic"].sentences) == list(alone.sentences)
     )
 
 
@@ -201,6 +198,17 @@ def test_equal_texts_stay_on_one_side_of_what_is_drawn(tmp_path):
     task = read(None, labels={"mine": [own]}).tasks["mine"]
     sides = [{task.sentences[row] for row in getattr(task.parts, part)} for part in PARTS]
     assert sum(map(len, sides)) == 30 and all(sides)
+
+
+def test_a_dev_file_without_a_label_of_training_is_refused_in_its_own_words(tmp_path):
+    files = []
+    for part, labels in (("train", "ab"), ("dev", "c"), ("test", "ab")):
+        lines = [f"{labels[i % len(labels)]}\t{part} text {i}" for i in range(12)]
+        files.append(str(write(tmp_path / f"{part}.tsv", lines)))
+    with pytest.raises(
+        InputError, match=r"^mine: expected a dev split with labels of training \(a, b\), got c"
+    ):
+        read(None, labels={"mine": files})
 
 
 def test_a_limit_keeps_the_labels_shares(tmp_path):

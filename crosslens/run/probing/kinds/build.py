@@ -45,7 +45,7 @@ from crosslens.run.probing.splits import (
 )
 from crosslens.run.repeats import groups_of, normal_texts, text_names
 
-__all__ = ["JOINED", "Drawing", "build", "numbers", "share_texts"]
+__all__ = ["JOINED", "Drawing", "build", "numbers"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,29 +300,6 @@ def numbers(name: str, texts: LabelledText, drawing: Drawing) -> NumberTask:
 
 # -- helpers
 # ------------------------------------------------------------------------------------------------------------------
-
-
-def share_texts(tasks: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks, those whose sentences are all among another one's reading that one's text, so that
-    it is encoded once."""
-    found = dict(tasks)
-    whole = {
-        name: task
-        for name, task in tasks.items()
-        if isinstance(task, SentenceTask) and task.source[1].unit == "sentence"
-    }
-    for name, task in whole.items():
-        for other in whole.values():
-            row_of = {place: row for row, place in enumerate(other.places)}
-            if (
-                len(task.places) < len(other.places)
-                and not task.tested
-                and not task.also
-                and all(place in row_of for place in task.places)
-            ):
-                rows = np.array([row_of[place] for place in task.places])
-                found[name] = dataclasses.replace(task, source=other.source, rows=rows)
-    return found
 
 
 def _some_pairs(pairs: Sequence[MinimalPair], drawing: Drawing) -> list[MinimalPair]:

@@ -10,7 +10,7 @@ import numpy as np
 from crosslens.probes.methods.language_id import LanguageIdSettings
 from crosslens.probes.methods.splits import Parts
 from crosslens.run.probing.items import Measured, TestItems
-from crosslens.run.probing.kinds.labels import Labelled, check_classes, measure_labels
+from crosslens.run.probing.kinds.labels import Labelled, check_classes, check_dev, measure_labels
 from crosslens.run.probing.kinds.task import Given, Task, Text
 from crosslens.run.probing.splits import PARTS, split_names
 from crosslens.run.repeats import normal_texts, text_names
@@ -83,6 +83,8 @@ class SentenceTask(Task):
     def __post_init__(self) -> None:
         check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
         trained = np.concatenate([one.labels[one.parts.train] for one in self.trained])
+        dev = np.concatenate([one.labels[one.parts.dev] for one in self.trained])
+        check_dev(trained, dev, self.name)
         for one in self.tested:
             check_classes(trained, one.labels, f"{self.name} in {one.language}")
 

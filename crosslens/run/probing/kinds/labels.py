@@ -17,7 +17,7 @@ from crosslens.run.probing.items import Measured, TestItems, probe_outcomes, sha
 from crosslens.run.probing.kinds.task import Given, joined_details, joined_languages
 from crosslens.run.probing.scores import probe_scores
 
-__all__ = ["Labelled", "check_classes", "measure_labels"]
+__all__ = ["Labelled", "check_classes", "check_dev", "measure_labels"]
 
 _BY_WORD = "word_majority"  # stands beside the layers; beside a mix of them it is the same
 _OF_TRAINING = ("codelength", "compression")
@@ -210,6 +210,16 @@ def _without_layers(result: ProbeResult, found: Measured) -> Measured:
             if one.condition != _BY_WORD
         ],
     )
+
+
+def check_dev(labels: np.ndarray, dev: np.ndarray, name: str) -> None:
+    """Refuse a dev part by which nothing could be chosen, as no answer could be right there."""
+    trained = np.unique(labels)
+    if len(dev) and not np.isin(dev, trained).any():
+        got, there = (", ".join(map(str, some[:6])) for some in (np.unique(dev), trained))
+        expected = f"a dev split with labels of training ({there})"
+        remedy = "check the files, or leave the dev split out: a share of train is held out then"
+        refuse(name, expected, got, remedy)
 
 
 def check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:

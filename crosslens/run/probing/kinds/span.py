@@ -7,7 +7,7 @@ import numpy as np
 from crosslens.errors import refuse
 from crosslens.probes.tasks.items import Pick, Spans
 from crosslens.run.probing.items import Measured, TestItems
-from crosslens.run.probing.kinds.labels import Labelled, check_classes, measure_labels
+from crosslens.run.probing.kinds.labels import Labelled, check_classes, check_dev, measure_labels
 from crosslens.run.probing.kinds.tag import COLUMNS, TreebankTask, WordsText
 from crosslens.run.probing.kinds.task import Given
 from crosslens.run.probing.splits import PARTS
@@ -30,7 +30,7 @@ class SpanTask(TreebankTask):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        trained = list[np.ndarray]()
+        trained, dev = list[np.ndarray](), list[np.ndarray]()
         for place, one in enumerate(self.treebanks):
             name = f"{self.name} in {one.language}" if place else self.name
             found, columns = self._pairs(one), one.columns()
@@ -40,7 +40,9 @@ class SpanTask(TreebankTask):
                     remedy = "give a treebank that has them, or more of its sentences"
                     refuse(name, f"pairs of words in {wanted}", "none", remedy)
             trained += [found.labels[part == "train"]] if place < len(self.trained) else []
+            dev += [found.labels[part == "dev"]] if place < len(self.trained) else []
             check_classes(np.concatenate(trained), found.labels[part == "test"], name)
+        check_dev(np.concatenate(trained), np.concatenate(dev), self.name)
 
     def _pairs(self, one: WordsText) -> Spans:
         assert self.pick is not None

@@ -11,7 +11,7 @@ from crosslens.activations import Activations
 from crosslens.errors import refuse
 from crosslens.readers.treebank import WordLabels, word_labels
 from crosslens.run.probing.items import Measured, TestItems
-from crosslens.run.probing.kinds.labels import Labelled, check_classes, measure_labels
+from crosslens.run.probing.kinds.labels import Labelled, check_classes, check_dev, measure_labels
 from crosslens.run.probing.kinds.task import Given, Task, Text
 from crosslens.run.probing.splits import PARTS
 from crosslens.run.repeats import normal_texts, text_names
@@ -128,7 +128,7 @@ class WordTask(TreebankTask):
     label: str = ""
 
     def __post_init__(self) -> None:
-        trained = list[np.ndarray]()
+        trained, dev = list[np.ndarray](), list[np.ndarray]()
         for place, one in enumerate(self.treebanks):
             columns = one.columns()
             found = word_labels(columns, self.label)
@@ -138,7 +138,9 @@ class WordTask(TreebankTask):
                     remedy = "give a treebank that has them, or more of its sentences"
                     refuse(self._name(one), f"labelled words in {name}", "none", remedy)
             trained += [found.labels[part == "train"]] if place < len(self.trained) else []
+            dev += [found.labels[part == "dev"]] if place < len(self.trained) else []
             check_classes(np.concatenate(trained), found.labels[part == "test"], self._name(one))
+        check_dev(np.concatenate(trained), np.concatenate(dev), self.name)
 
     def _name(self, one: WordsText) -> str:
         return self.name if one.text is self.text else f"{self.name} in {one.language}"

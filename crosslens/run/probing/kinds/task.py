@@ -45,6 +45,15 @@ class Text:
     second: Corpus | None = None
     pool: str = "first"
 
+    def is_same(self, other: "Text") -> bool:
+        """Whether another text has the same sentences, read alike."""
+        sides = [
+            (one.unit, one.pool, one.corpus.language, one.corpus.fingerprint)
+            + ((one.second.language, one.second.fingerprint) if one.second is not None else ())
+            for one in (self, other)
+        ]
+        return sides[0] == sides[1]
+
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments of :func:`crosslens.models.extraction.extract.extract`.
