@@ -137,8 +137,8 @@ def average_types(
     counts = torch.tensor(writer.index(["count"])["count"])
     with world.together():
         sums = _Sums(writer, len(types), ranges, world.rank)
-        done = sums.done_by_all()
-        left = [number for number in range(len(ranges)) if number not in done]
+        summed = sums.done_by_all()
+        left = [number for number in range(len(ranges)) if number not in summed]
     total = sum(map(len, ranges))
     mine = left[world.rank :: world.size]
     there = total - sum(len(ranges[number]) for number in left)

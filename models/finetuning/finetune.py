@@ -41,11 +41,12 @@ from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import load_tensors, save_tensors
+from crosslens.models.training.checkpoint import latest_checkpoint
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.objective import Step, moved
 from crosslens.selection import choose
 
-__all__ = ["FineTuned", "Measures", "Predict", "fine_tune"]
+__all__ = ["FineTuned", "Measures", "Predict", "drop_weights", "fine_tune"]
 
 _Model = FineTunedModel | FeatureModel
 
@@ -158,12 +159,11 @@ class FineTuned:
     def best_epoch(self, name: str) -> int:
         """The epoch after which a measure was highest, the first of equal ones; the last epoch where
         it was never a number."""
-        epochs = self.epochs
-        found = choose(epochs, lambda epoch: epochs[epoch][name], layer=int)
-        return max(epochs) if found is None else found.item
+        return _best_of(self.epochs, name)
 
     def keep(self, epoch: int, found: Mapping[str, float]) -> None:
-        """Write the weights after an epoch, and drop those that cannot be chosen any more."""
+        """Write the weights after an epoch, and drop those that cannot be chosen any more, nor could
+        be by a run that is resumed from the last checkpoint and measures otherwise from there on."""
         path = _weights(self.folder, epoch)
         path.parent.mkdir(exist_ok=True)
         aside = path.with_suffix(".partial")
@@ -184,8 +184,13 @@ class FineTuned:
                 "training": self.depends,
             },
         )
-        wanted = {self.best_epoch(name) for name in found}
-        wanted |= set(range(epoch - self.settings.average + 1, epoch + 1))
+        last = latest_checkpoint(self.folder / "checkpoints")
+        until = 0 if last is None else int(last.name.partition("-")[2]) // self.per_epoch
+        wanted = set[int]()
+        for now in {epoch, min(until, epoch)} - {0}:
+            before = {e: v for e, v in known.items() if e <= now}
+            wanted |= {_best_of(before, name) for name in found}
+            wanted |= set(range(now - self.settings.average + 1, now + 1))
         for path in (self.folder / "epochs").glob("epoch-*.safetensors"):
             if int(path.stem.partition("-")[2]) not in wanted:
                 path.unlink()
@@ -254,10 +259,21 @@ class FineTuned:
                 outputs[number] = output
         return self.kind.join(plain_of(examples), rows, outputs)
 
-    def drop_weights(self) -> None:
-        """Remove the weights and checkpoints; what was measured stays."""
-        for name in ("epochs", "checkpoints"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+def _best_of(epochs: Mapping[int, Mapping[str, float]], name: str) -> int:
+    found = choose(epochs, lambda epoch: epochs[epoch][name], layer=int)
+    return max(epochs) if found is None else found.item
+
+
+def drop_weights(folder: str | Path) -> None:
+    """Remove the weights and checkpoints of a fine-tuning, once nothing needs them; what was measured
+    stays. Weights are there all or not at all: one that is stopped within is no damaged one."""
+    checkpoints, epochs, gone = (Path(folder) / one for one in ("checkpoints", "epochs", "gone"))
+    for one in (gone, checkpoints):
+        shutil.rmtree(one, ignore_errors=True)
+    if epochs.exists():
+        os.replace(epochs, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 _SUMS = "checksums.json"

@@ -24,6 +24,7 @@ from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.network.scalar_mix import ScalarMixLSTM
 from crosslens.models.network.transformer_layers import TransformerLayers
+from crosslens.progress import Progress
 
 __all__ = ["FeatureModel", "FrozenStates"]
 
@@ -101,20 +102,25 @@ class FrozenStates:
         encoder, begins = self.encoder, np.cumsum([0, *(len(row.ids) for row in rows)])
         shape = (int(begins[-1]), encoder.layers, encoder.d)
         need_space(self.folder, 2 * int(np.prod(shape)), "states of a frozen encoder")
-        aside = path.with_suffix(f".{os.getpid()}.partial")  # torchrun's processes each make one
+        # torchrun's processes each make one; one that was stopped is written over
+        aside = path.with_suffix(f".{os.environ.get('RANK', '0')}.partial")
         made = np.lib.format.open_memmap(aside, "w+", np.float16, shape)
-        for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
-            given = padded(kind, [rows[n] for n in part], encoder.pad_id)
-            told = encoder.for_text(given["language"], given["second"])
-            ids, mask, segments = (given[n].to(encoder.device) for n in ("ids", "mask", "segments"))
-            hidden = told.states(ids, mask, ("hidden",), segments=segments)["hidden"]
-            states = torch.stack(hidden, 2).half().cpu().numpy()
-            for number, mine in zip(part, states, strict=True):
-                mine = mine[: len(rows[number].ids)]
-                if not np.isfinite(mine).all():
-                    expected, got = "states within float16", "larger ones, or none"
-                    refuse(f"encoder {encoder.name}", expected, got, "choose another encoder")
-                made[begins[number] : begins[number + 1]] = mine
+        with Progress(len(rows), f"encoding by {encoder.name}, frozen", "inputs") as progress:
+            for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
+                given = padded(kind, [rows[n] for n in part], encoder.pad_id)
+                told = encoder.for_text(given["language"], given["second"])
+                ids, mask, segments = (
+                    given[n].to(encoder.device) for n in ("ids", "mask", "segments")
+                )
+                hidden = told.states(ids, mask, ("hidden",), segments=segments)["hidden"]
+                states = torch.stack(hidden, 2).half().cpu().numpy()
+                for number, mine in zip(part, states, strict=True):
+                    mine = mine[: len(rows[number].ids)]
+                    if not np.isfinite(mine).all():
+                        expected, got = "states within float16", "larger ones, or none"
+                        refuse(f"encoder {encoder.name}", expected, got, "choose another encoder")
+                    made[begins[number] : begins[number + 1]] = mine
+                progress.add(len(part))
         made.flush()
         os.replace(aside, path)
 

@@ -2,14 +2,17 @@
 not at all.
 
     checkpoints/step-00001500/model.safetensors  optimiser.safetensors  state.json
-    checkpoints/best/model.safetensors  state.json
+    checkpoints/best-00001200/model.safetensors  state.json
+
+The best weights are those of a step that the last checkpoint remembers. Until the next one does,
+those before stay: a run that is resumed may validate otherwise (with another number of processes).
 
 Nothing else is needed to go on: batches, masks and dropout are functions of (seed, step).
 """
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -66,6 +69,8 @@ def save_checkpoint(
         if world.first:
             _write(final, tensors, {"step": step, "settings": settings, "extra": extra})
             drop_other_checkpoints(final)
+            if (best := extra.get("best_step")) is not None:
+                _drop_best_but(folder, {best})
     return final
 
 
@@ -93,25 +98,44 @@ def save_best(
     world: World = _ALONE,
 ) -> None:
     """Write the weights after ``step`` updates as the best so far; ``measure`` is what they were
-    chosen by."""
+    chosen by. The next checkpoint, whose ``extra`` has this as "best_step", drops those before."""
     tensors = {_MODEL: _model_tensors(model)}
     with world.together():
         if world.first:
             _write(
-                folder / "best",
+                _best(folder, step),
                 tensors,
                 {"step": step, "settings": settings, "extra": {"measure": measure}},
             )
+            last = latest_checkpoint(folder)
+            told = {} if last is None else read_json(last / "state.json", _State, _DELETE)["extra"]
+            _drop_best_but(folder, {step} if last is None else {step, told.get("best_step")})
 
 
-def load_best(folder: Path, model: nn.Module) -> int:
+def _drop_best_but(folder: Path, steps: Collection[int | None]) -> None:
+    kept = {_best(folder, step) for step in steps}
+    for other in folder.glob("best*"):
+        if other not in kept:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _best(folder: Path, step: int | None) -> Path:
+    return folder / ("best" if step is None else f"best-{step:08d}")
+
+
+def load_best(folder: Path, model: nn.Module, step: int | None) -> int:
     """Load the best weights in place; returns the step they are from.
+
+    Parameters
+    ----------
+    step: as the last checkpoint remembers it; None for a training of an earlier version, which had
+        one folder for them.
 
     Raises
     ------
     StoreError: there are none, or they are damaged.
     """
-    path = folder / "best"
+    path = _best(folder, step)
     if not (path / "state.json").exists():
         remedy = "validate at least once, or take the last weights"
         refuse(str(path), "the best checkpoint", "none", remedy, StoreError)

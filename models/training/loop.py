@@ -97,7 +97,7 @@ def run_loop(
             _loop(run, done)
     events.close()
     if settings.select != "last":
-        load_best(checkpoints, model)
+        load_best(checkpoints, model, memory.get("best_step"))
     return {name: whole(tensor) for name, tensor in model.state_dict().items()}
 
 
@@ -112,6 +112,7 @@ class _Memory(TypedDict):
     halved: NotRequired[int]  # how often the rate was, with decay "plateau"
     loss: NotRequired[float]  # since the last line of the log; older checkpoints have neither
     predicted: NotRequired[int]
+    best_step: NotRequired[int]  # whose weights were best; not in older checkpoints
 
 
 @dataclasses.dataclass
@@ -246,6 +247,7 @@ def _validate(run: _Run, now: int) -> None:
     if improves(measure, memory["best"]):
         memory.update(best=measure, worse=0)
         if settings.select != "last" or settings.patience:
+            memory["best_step"] = now
             save_best(
                 run.folder / "checkpoints", now, objective.model, run.depends, measure, run.world
             )

@@ -222,8 +222,8 @@ def _map(clwe: Clwe, source: SubwordVectors, language: str, folder: Path) -> Non
     told = {"identical": None if found is None else [int(found.correct.sum()), found.n]}
     (place / language).mkdir(exist_ok=True)
     write_json(place / language / "induction.json", {**induction.told(), **told})
-    state.unlink(missing_ok=True)
     mapped.save(place / language)
+    state.unlink(missing_ok=True)  # once what it led to is there
 
 
 def _induced(folder: Path, language: str) -> dict[str, Any]:

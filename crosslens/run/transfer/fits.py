@@ -145,6 +145,8 @@ class Loaded:
 def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run, world: Any) -> list[Score]:
     """One fine-tuning and its answers; the score of dev. Of several processes the first answers and
     writes, and the others train along."""
+    from crosslens.models.finetuning.finetune import drop_weights
+
     compute = functools.partial(_compute, transfer, fit, encoder, run)
     with world.together():  # all have looked before one writes
         there = run.has(fit.name)
@@ -154,6 +156,8 @@ def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run, world: Any)
         _tune(transfer, fit, encoder, run)
     with world.together():
         pass
+    if world.first:  # what they answer is written
+        drop_weights(run.path / "models" / fit.name)
     return scores if world.first else run.measured_part(fit.name, compute)
 
 
@@ -242,7 +246,6 @@ def _compute(
         seed=fit.seed,
         details=details,
     )
-    tuned.drop_weights()
     return [score], made
 
 

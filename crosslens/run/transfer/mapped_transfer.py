@@ -10,6 +10,7 @@ With one encoder for both it is the bilingual encoder without and with a map.
 
 import dataclasses
 import functools
+import itertools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -156,6 +157,8 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
     InputError: data, texts, links or encoders are not what is needed.
     OutputError: the folder holds something else, or cannot be written to.
     """
+    from crosslens.models.finetuning.finetune import drop_weights
+
     transfer, folder = told.transfer, DataFolder(told.transfer.data)
     check_folder(transfer.data)
     (name,) = transfer.tasks
@@ -182,14 +185,11 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
             sources={name: dict(preset.sources)},
             versions=versions(),
         )
-        dev = [
-            score
-            for layer in layers
-            for seed in transfer.all_seeds
-            for score in run.measured_part(
-                f"layer{layer}-{seed}", functools.partial(_compute, work, layer, seed)
-            )
-        ]
+        dev = list[Score]()
+        for layer, seed in itertools.product(layers, transfer.all_seeds):
+            one = f"layer{layer}-{seed}"
+            dev += run.measured_part(one, functools.partial(_compute, work, layer, seed))
+            drop_weights(run.path / "models" / one)  # what they answer is written
         every = read_outcomes(run.finish_outcomes())
         fitted = {score.layer: score.details or {} for score in dev}
         for kept in ("states", "words", "models"):
@@ -321,7 +321,6 @@ def _compute(work: _Work, layer: int, seed: int) -> tuple[list[Score], list[Outc
         every = counted(data.task, split, answers, spans_by)
         made += [outcomes(split, answers, one, **fields) for one in every]
     best = tuned.best_epoch("dev")
-    tuned.drop_weights()
     dev = Score(
         quantity=made[0].quantity,
         value=tuned.epochs[best]["dev"],

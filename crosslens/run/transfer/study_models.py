@@ -12,7 +12,7 @@ from crosslens.files import check_shape, read_json
 from crosslens.models.training.settings import TrainRecipe, from_dict
 from crosslens.score import Score, read_scores
 
-__all__ = ["ALIGNMENT", "BySeed", "StudyModels", "as_begun", "study_models"]
+__all__ = ["ALIGNMENT", "BySeed", "StudyModels", "as_begun", "study_models", "study_scores"]
 
 BySeed = Mapping[tuple[str, int | None], float]
 """Condition and seed, or None for the mean over seeds, to a number."""
@@ -128,10 +128,14 @@ def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
+    return StudyModels(folder, told, taken, left_out, seeds, study_scores(folder))
+
+
+def study_scores(folder: Path) -> list[Score]:
+    """What is measured of a study by now, finished or not."""
     path = folder / "scores.jsonl"
     files = [path] if path.exists() else sorted((folder / "parts").glob("*.jsonl"))
-    scores = [score for file in files for score in read_scores(file)]
-    return StudyModels(folder, told, taken, left_out, seeds, scores)
+    return [score for file in files for score in read_scores(file)]
 
 
 def _is_text(recipe: TrainRecipe) -> bool:

@@ -38,7 +38,12 @@ from crosslens.run.transfer.predictors import correlation_score
 from crosslens.run.transfer.reordered import check_reordered
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_means import MONOLINGUAL, Answered, study_means
-from crosslens.run.transfer.study_models import ALIGNMENT, StudyModels, as_begun
+from crosslens.run.transfer.study_models import (
+    ALIGNMENT,
+    StudyModels,
+    as_begun,
+    study_scores,
+)
 from crosslens.run.transfer.transfer import SharedData, check_room, checked_settings, run_transfer
 from crosslens.score import Score, headline_quantities, is_headline, read_scores
 
@@ -108,18 +113,15 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     with run.open(shared=True):
         with run.alone():
             if not run.finished:
-                aligned = {
-                    name: one
-                    for (name, seed), one in study.measured[ALIGNMENT].items()
-                    if seed is None
-                }
-                noted = {**study.told, "alignment": aligned, "left_out": list(study.left_out)}
-                run.note(study=noted, versions=versions())
+                run.note(study=_noted(study), versions=versions())
         for part in run.free_parts(dict.fromkeys(jobs, ())):
             run.part(part, jobs[part])
         with run.alone():
             if not run.finished:
                 scores = run.whole(jobs)
+                # a study under way may have measured more of its models meanwhile
+                study = dataclasses.replace(study, scores=study_scores(study.folder))
+                run.note(study=_noted(study))
                 about = study.told
                 claimed = claims(
                     about.get("order", []),
@@ -131,6 +133,13 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
                 found = study_means(answered, study.languages, about["paper"], claimed)
                 run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
     return run.path
+
+
+def _noted(study: StudyModels) -> dict[str, Any]:
+    """What the run keeps of a study."""
+    measured = study.measured[ALIGNMENT].items()
+    aligned = {name: one for (name, seed), one in measured if seed is None}
+    return {**study.told, "alignment": aligned, "left_out": list(study.left_out)}
 
 
 def _settings(told: StudyTransfer, study: StudyModels, data: SharedData) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Fine-tuning: the loss and gradient of transformers' own heads, windows, batches, freezing, epochs,
 resuming, and what is saved."""
 
+import contextlib
 import copy
 import dataclasses
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from safetensors.torch import load_file
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.finetuning import finetune
 from crosslens.models.finetuning.batches import EpochBatches, _cuts, by_length, padded
 from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.examples import TextExamples, WordExamples
-from crosslens.models.finetuning.finetune import FineTuned, fine_tune
+from crosslens.models.finetuning.finetune import FineTuned, drop_weights, fine_tune
 from crosslens.models.finetuning.kind import no_longer
 from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.save import save_fine_tuned
@@ -403,6 +406,58 @@ def test_a_training_that_was_stopped_ends_in_the_same_bits(
     for epoch in ("last", "dev"):
         mine, theirs = weights_of(again.use(epoch)), weights_of(tuned.use(epoch))
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+def test_weights_of_a_beaten_epoch_stay_until_a_checkpoint_remembers_the_better_one(
+    encoders, tmp_path, monkeypatch
+):
+    """After a kill between the two, epochs may be measured otherwise: on a GPU, say."""
+    settings = FineTuning(epochs=3, batch_size=8, average=1)
+    train = texts_of(ENGLISH[:16])
+
+    def tuned(values):
+        found = iter(values)
+        measures = {"dev": lambda predict: next(found)}
+        return fine_tune(encoders["bert"], Classify(2), [train], settings, tmp_path, measures)
+
+    save = loop.save_checkpoint
+
+    def stop(folder, step, *rest):
+        if step == 4:  # the second epoch is measured, and its weights are written
+            raise KeyboardInterrupt
+        return save(folder, step, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "save_checkpoint", stop)
+        with pytest.raises(KeyboardInterrupt):
+            tuned([0.5, 0.6])
+    again = tuned([0.49, 0.48])
+    assert again.best_epoch("dev") == again.held == 1
+
+
+def test_weights_are_dropped_whole_or_not_at_all(encoders, tmp_path, monkeypatch):
+    train, measures = [texts_of(ENGLISH[:16])], {"dev": right(texts_of(ENGLISH[16:20]))}
+    arguments = (encoders["bert"], Classify(2), train, FineTuning(epochs=2, batch_size=8))
+    first = fine_tune(*arguments, tmp_path, measures)
+    removed, remove = [], shutil.rmtree
+
+    def stop(path, **how):
+        if len(removed) == at:
+            raise KeyboardInterrupt
+        removed.append(path)
+        remove(path, **how)
+
+    for at in (1, 2, 3):
+        removed.clear()
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            patched.setattr(finetune.shutil, "rmtree", stop)
+            drop_weights(tmp_path)
+        again = fine_tune(*arguments, tmp_path, measures)
+        assert again.epochs == first.epochs, at
+        mine, theirs = weights_of(again), weights_of(first)
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    drop_weights(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
 
 
 def test_a_folder_of_another_training_is_refused(encoders, tmp_path, monkeypatch):

@@ -92,7 +92,7 @@ def lay_trap(place: str) -> None:
         )
     elif place == "in-the-best":
         checkpoint.os.replace = die_when(
-            checkpoint.os.replace, lambda _, path: Path(path).name == "best"
+            checkpoint.os.replace, lambda _, path: Path(path).name.startswith("best")
         )
     elif place == "between-best-and-last":
         loop.save_best = after(loop.save_best, lambda *_: True)

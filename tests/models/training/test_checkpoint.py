@@ -180,35 +180,61 @@ def test_a_checkpoint_that_vouches_for_fewer_files_is_refused(saved, file):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
 
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 def test_older_checkpoints_go_and_the_best_one_stays(saved):
     path, model, optimiser = saved
     save_best(path.parent, 1, model, {"seed": 0}, 3.5)
+    save_checkpoint(path.parent, 2, model, optimiser, {"seed": 0}, {"best_step": 1})
+    assert names_in(path.parent) == ["best-00000001", "step-00000002"]
+
+
+def test_the_best_weights_stay_until_a_checkpoint_remembers_others(saved):
+    """A run that is resumed may not find the later ones best again."""
+    path, model, optimiser = saved
+    save_best(path.parent, 1, model, {"seed": 0}, 3.5)
+    save_checkpoint(path.parent, 2, model, optimiser, {"seed": 0}, {"best_step": 1})
+    for step in (3, 4, 5):
+        save_best(path.parent, step, model, {"seed": 0}, 3.0)
+    assert names_in(path.parent) == ["best-00000001", "best-00000005", "step-00000002"]
+    save_checkpoint(path.parent, 6, model, optimiser, {"seed": 0}, {"best_step": 5})
+    assert names_in(path.parent) == ["best-00000005", "step-00000006"]
+
+
+def test_the_best_weights_of_an_earlier_version_are_found(saved):
+    path, model, optimiser = saved
+    save_best(path.parent, 1, model, {"seed": 0}, 3.5)
+    (path.parent / "best-00000001").rename(path.parent / "best")
     save_checkpoint(path.parent, 2, model, optimiser, {"seed": 0}, {})
-    assert sorted(folder.name for folder in path.parent.iterdir()) == ["best", "step-00000002"]
+    assert load_best(path.parent, model, None) == 1
+    save_best(path.parent, 3, model, {"seed": 0}, 3.0)
+    assert names_in(path.parent) == ["best", "best-00000003", "step-00000002"]
 
 
 def test_the_best_weights_are_those_that_were_saved(saved):
     path, model, _ = saved
     save_best(path.parent, 7, model, {"seed": 0}, 3.5)
     other = tiny()
-    assert load_best(path.parent, other) == 7
+    assert load_best(path.parent, other, 7) == 7
     assert all(
         torch.equal(tensor, other.state_dict()[name]) for name, tensor in model.state_dict().items()
     )
-    assert json.loads((path.parent / "best" / "state.json").read_text())["extra"] == {
+    assert json.loads((path.parent / "best-00000007" / "state.json").read_text())["extra"] == {
         "measure": 3.5
     }
 
 
 def test_a_best_checkpoint_that_is_missing_or_damaged_is_refused(saved):
     path, model, _ = saved
-    with pytest.raises(StoreError, match="best: .*got none"):
-        load_best(path.parent, model)
+    with pytest.raises(StoreError, match="best-00000007: .*got none"):
+        load_best(path.parent, model, 7)
     save_best(path.parent, 7, model, {"seed": 0}, 3.5)
-    file = path.parent / "best" / "model.safetensors"
+    file = path.parent / "best-00000007" / "model.safetensors"
     save_file({name: tensor + 1 for name, tensor in load_file(file).items()}, file)
-    with pytest.raises(StoreError, match="best/model.safetensors: .*got another checksum"):
-        load_best(path.parent, model)
+    with pytest.raises(StoreError, match="best-00000007/model.safetensors: .*got another checksum"):
+        load_best(path.parent, model, 7)
 
 
 def test_a_seed_that_was_changed_is_named_by_the_run_itself(undisturbed, toy, tmp_path):

@@ -239,7 +239,7 @@ def test_a_run_stops_when_validation_no_longer_improves_and_stays_stopped(
     assert "stopped at step 8: no better validation in 2" in capsys.readouterr().err
     assert log(folder)[-1]["step"] == 8 and log(folder)[-1]["perplexity"] == {"eng": 40, "nld": 40}
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
-        "best",
+        "best-00000004",
         "step-00000008",
     ]
     before, lines = weights(folder), log(folder)
@@ -268,7 +268,7 @@ def test_the_finished_model_has_the_weights_that_were_asked_for(
     folder = train(recipe, tmp_path / "run").parent
     stored = load_file(folder / "model" / "model.safetensors")["cls.predictions.bias"]
     assert [number for number, bias in seen.items() if torch.equal(stored, bias)] == [step]
-    best = folder / "checkpoints" / "best"
+    best = folder / "checkpoints" / f"best-{step:08d}"
     assert best.exists() == (select != "last")
     if select != "last":
         assert json.loads((best / "state.json").read_text())["step"] == step

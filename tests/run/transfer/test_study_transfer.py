@@ -270,7 +270,12 @@ def test_two_conditions_have_no_correlation_and_say_why(finished):
 
 
 def test_a_stopped_run_goes_on_to_the_same_scores(study, data, finished, tmp_path, monkeypatch):
+    """What the study, which is under way, measures meanwhile is read at the end."""
     measured, out = [], tmp_path / "run"
+    study = Path(shutil.copytree(study, tmp_path / "study"))
+    scores = (study / "scores.jsonl").read_text()
+    early = [line for line in scores.splitlines() if "token_alignment" not in line]
+    (study / "scores.jsonl").write_text("".join(f"{line}\n" for line in early))
     measure = run_module._training
 
     def stop(*given):
@@ -284,7 +289,10 @@ def test_a_stopped_run_goes_on_to_the_same_scores(study, data, finished, tmp_pat
         with pytest.raises(KeyboardInterrupt):
             study_transfer(study, "ner", data, out, **TINY)
     assert not (out / "scores.jsonl").exists()
+    (study / "scores.jsonl").write_text(scores)
     study_transfer(study, "ner", data, out, **TINY)
+    noted = [json.loads((one / "config.json").read_text())["study"] for one in (out, finished)]
+    assert noted[0]["alignment"] == noted[1]["alignment"] != {}
     ours, theirs = (
         [s.as_json() for s in read_scores(place / "scores.jsonl")
          if "monolingual" not in str(s.condition)]

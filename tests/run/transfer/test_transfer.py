@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from crosslens.errors import InputError, OutputError
 from crosslens.grid_settings import chosen_outcomes
 from crosslens.models.saved.loading import load_encoder
+from crosslens.models.training import loop
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
@@ -19,6 +20,7 @@ from crosslens.readers.tagged_words import read_tagged_words
 from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
 from crosslens.report.pages.transfer import transfer_page
+from crosslens.run import engine
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import languages_by_task, transfer_data
@@ -275,6 +277,24 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypa
     again = run_transfer(told, tmp_path / "run")
     for name in ("scores.jsonl", "outcomes.parquet", "examples.jsonl"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_full_disk_after_the_training_costs_no_training(data, tmp_path, monkeypatch):
+    told = settings(data, random_control=False, checkpoints=False, seeds=1)
+    whole = run_transfer(told, tmp_path / "whole")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "write_outcomes", full)
+        with pytest.raises(OSError, match="No space left"):
+            run_transfer(told, tmp_path / "run")
+    monkeypatch.setattr(loop, "learning_rate", lambda *_: pytest.fail("trained again"))
+    again = run_transfer(told, tmp_path / "run")
+    for name in ("scores.jsonl", "outcomes.parquet"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+    assert not list((again / "models").rglob("*.safetensors"))
 
 
 def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch):
