@@ -35,9 +35,8 @@ __all__ = ["LONG_INPUTS", "POOLS", "UNITS", "Located", "Reading", "locate"]
 UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 POOLS = ("mean", "max", "first", "last")
 LONG_INPUTS = ("window", "truncate")
-_MARKER = (
-    "▁"  # how SentencePiece writes a space; byte-level BPE writes Ġ, elsewhere a Maltese letter
-)
+# how SentencePiece, and byte-level BPE, write a space; the second is elsewhere a Maltese letter
+_MARKER, _OF_BYTES = "▁", "Ġ"
 # encodings say all; lists of it would only burden Python's memory
 _BARE = {"return_attention_mask": False, "return_token_type_ids": False}
 
@@ -426,7 +425,7 @@ def space_markers(encoder: Encoder) -> np.ndarray:
     """Ids of the tokens that are nothing but the marker of a space."""
     if "space_markers" not in vars(encoder):  # the whole vocabulary is looked through once
         vocabulary = encoder.tokenizer.get_vocab()
-        markers = f"{_MARKER} {'Ġ' if by_bytes(encoder.tokenizer) else ''}"
+        markers = f"{_MARKER} {_OF_BYTES if by_bytes(encoder.tokenizer) else ''}"
         found = sorted(
             number for token, number in vocabulary.items() if token and not token.strip(markers)
         )
