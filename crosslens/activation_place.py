@@ -68,9 +68,17 @@ class _Blocks(TypedDict):
 
 
 def aside_of(folder: Path) -> Path:
-    """Where an activation dataset is while it is written."""
-    named = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    return named.with_name(f"{named.name}.partial")
+    """Where an activation dataset is while it is written.
+
+    Raises
+    ------
+    OutputError: the folder is named by where it is from here alone; it is moved into place, and who
+        is in it would be nowhere.
+    """
+    if folder.name in ("", ".."):
+        expected, remedy = "a folder by its name", "name one that is in it"
+        refuse(f"folder {folder}", expected, "one by its place", remedy, OutputError)
+    return folder.with_name(f"{folder.name}.partial")
 
 
 def check_place(

@@ -242,12 +242,12 @@ def test_a_link_cannot_be_written_over(originals, tmp_path, monkeypatch):
         (tmp_path / "link").unlink()
 
 
-def test_the_folder_one_is_in_can_be_written_to(originals, tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    extract(load_encoder(str(originals["bert"])), text(), ".")
-    assert (tmp_path / "here" / "manifest.json").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+@pytest.mark.parametrize("place", [".", "..", "/"])
+def test_a_folder_without_a_name_is_refused(originals, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match="expected a folder by its name, got one by its place"):
+        extract(load_encoder(str(originals["bert"])), text(), place)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path, monkeypatch):

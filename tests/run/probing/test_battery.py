@@ -262,9 +262,9 @@ def test_each_text_is_encoded_once_by_the_encoder_and_once_by_its_control(finish
     }
     names = {store.split("/")[-1] for store in stores}
     (words,) = (name for name in names if name.startswith("words-"))  # of five tasks
-    # topics are read from the text of language identification
     assert names == {
         "language_id",
+        "topic",
         "wic-first",
         "wic-second",
         "wic-pairs",
