@@ -237,10 +237,8 @@ def test_a_language_that_is_in_no_row_keeps_its_weights_and_moments(launched, te
 def test_files_are_written_once_and_the_model_is_whole(launched, alone):
     runs, _, stderr = launched
     folder = runs / "all, mixed, ddp"
-    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
-        "best",
-        "step-00000020",
-    ]
+    best, last = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert best.startswith("best-") and last == "step-00000020"
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         path.name for path in alone("all, mixed").iterdir()
     )

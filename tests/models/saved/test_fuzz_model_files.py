@@ -78,7 +78,7 @@ def _load_checkpoint(folder: Path) -> None:
     load_checkpoint(
         folder / "step-00000001", model, build_optimiser(model, Optimisation()), {"seed": 0}
     )
-    load_best(folder, model)
+    load_best(folder, model, 1)
 
 
 def _run(folder: Path) -> None:
