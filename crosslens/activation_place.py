@@ -72,12 +72,12 @@ def aside_of(folder: Path) -> Path:
 
     Raises
     ------
-    OutputError: the folder is named by where it is from here alone; it is moved into place, and who
-        is in it would be nowhere.
+    OutputError: the path ends in no name (".", ".."): the finished folder is moved into its place,
+        which the current folder cannot be.
     """
     if folder.name in ("", ".."):
-        expected, remedy = "a folder by its name", "name one that is in it"
-        refuse(f"folder {folder}", expected, "one by its place", remedy, OutputError)
+        remedy = "name a new folder within it"
+        refuse("out", "the path of a new folder", repr(str(folder)), remedy, OutputError)
     return folder.with_name(f"{folder.name}.partial")
 
 

@@ -113,9 +113,9 @@ def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
     for task, texts in ((name, one.texts) for name, one in tasks.items()):
         for name, text in texts.items():
             if found.setdefault(name, text) is not text and not found[name].is_same(text):
-                got = f"{name}, which task {owner[name]} calls another one"
-                remedy = "call the task of your own otherwise, or measure the two in two runs"
-                refuse(f"task {task}", "a name of its own for its text", got, remedy)
+                got = f"{name}, which is also the name of a text of task {owner[name]}"
+                remedy = "rename the task of your own, or measure the two in two runs"
+                refuse(f"task {task}", "a name that no other task uses", got, remedy)
             owner.setdefault(name, task)
     return found
 

@@ -245,7 +245,7 @@ def test_a_link_cannot_be_written_over(originals, tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", [".", "..", "/"])
 def test_a_folder_without_a_name_is_refused(originals, tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(OutputError, match="expected a folder by its name, got one by its place"):
+    with pytest.raises(OutputError, match="out: expected the path of a new folder"):
         extract(load_encoder(str(originals["bert"])), text(), place)
     assert not list(tmp_path.iterdir())
 

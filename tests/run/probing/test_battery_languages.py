@@ -262,7 +262,7 @@ def test_an_own_task_cannot_take_the_text_of_another(run, tmp_path, capsys):
     own = write(tmp_path / "own.tsv", [f"{'ab'[i % 2]}\tline {i} of mine" for i in range(60)])
     told = ["--tasks", "topic", "--train", "eng", "--test", "fra", "--labels", f"topic-fra={own}"]
     assert main([*run[1], *told, "--out", str(tmp_path / "run")]) == 2
-    assert "topic-fra: expected a name of its own for its text" in capsys.readouterr().err
+    assert "topic-fra: expected a name that no other task uses" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
