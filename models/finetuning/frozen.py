@@ -101,28 +101,49 @@ class FrozenStates:
     def _encode(self, kind: Kind[Any], rows: Sequence[Row], path: Path) -> None:
         encoder, begins = self.encoder, np.cumsum([0, *(len(row.ids) for row in rows)])
         shape = (int(begins[-1]), encoder.layers, encoder.d)
-        need_space(self.folder, 2 * int(np.prod(shape)), "states of a frozen encoder")
-        # torchrun's processes each make one; one that was stopped is written over
-        aside = path.with_suffix(f".{os.environ.get('RANK', '0')}.partial")
-        made = np.lib.format.open_memmap(aside, "w+", np.float16, shape)
+        # torchrun's processes each make one
+        mine = os.environ.get("RANK", "0")
+        aside, told = path.with_suffix(f".{mine}.partial"), path.with_suffix(f".{mine}.encoded")
+        made, encoded = self._begun(aside, told, shape, len(rows))
         with Progress(len(rows), f"encoding by {encoder.name}, frozen", "inputs") as progress:
             for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
+                if encoded[part].all():  # by a run that was stopped
+                    progress.add(len(part))
+                    continue
                 given = padded(kind, [rows[n] for n in part], encoder.pad_id)
-                told = encoder.for_text(given["language"], given["second"])
+                reader = encoder.for_text(given["language"], given["second"])
                 ids, mask, segments = (
                     given[n].to(encoder.device) for n in ("ids", "mask", "segments")
                 )
-                hidden = told.states(ids, mask, ("hidden",), segments=segments)["hidden"]
+                hidden = reader.states(ids, mask, ("hidden",), segments=segments)["hidden"]
                 states = torch.stack(hidden, 2).half().cpu().numpy()
-                for number, mine in zip(part, states, strict=True):
-                    mine = mine[: len(rows[number].ids)]
-                    if not np.isfinite(mine).all():
+                for number, of_row in zip(part, states, strict=True):
+                    of_row = of_row[: len(rows[number].ids)]
+                    if not np.isfinite(of_row).all():
+                        aside.unlink()
+                        told.unlink()
                         expected, got = "states within float16", "larger ones, or none"
                         refuse(f"encoder {encoder.name}", expected, got, "choose another encoder")
-                    made[begins[number] : begins[number + 1]] = mine
+                    made[begins[number] : begins[number + 1]] = of_row
+                encoded[part] = True
                 progress.add(len(part))
         made.flush()
         os.replace(aside, path)
+        told.unlink()
+
+    def _begun(
+        self, aside: Path, told: Path, shape: tuple[int, int, int], rows: int
+    ) -> tuple[np.memmap, np.memmap]:
+        """The states on disk as far as a run that was stopped has them, and which rows' these are."""
+        if aside.exists() and told.exists():
+            return np.lib.format.open_memmap(aside, "r+"), np.lib.format.open_memmap(told, "r+")
+        told.unlink(missing_ok=True)
+        need_space(self.folder, 2 * int(np.prod(shape)), "states of a frozen encoder")
+        made = np.lib.format.open_memmap(aside, "w+", np.float16, shape)
+        whole = told.with_suffix(".begun")
+        np.lib.format.open_memmap(whole, "w+", np.bool_, (rows,)).flush()
+        os.replace(whole, told)
+        return made, np.lib.format.open_memmap(told, "r+")
 
 
 class FeatureModel(nn.Module):

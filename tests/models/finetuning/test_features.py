@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from crosslens import files, progress
 from crosslens.errors import InputError, OutputError
+from crosslens.models.finetuning import batches
 from crosslens.models.finetuning.batches import padded
 from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.finetune import fine_tune
@@ -143,6 +144,43 @@ def test_one_encoding_serves_all_seeds_and_epochs(encoder, tmp_path, encoded):
     assert len(list((tmp_path / "states").glob("*.npy"))) == 2
     tuned.predict(texts_of(DUTCH[:3], "nld"))
     assert sum(encoded) == 35
+
+
+def test_states_that_were_stopped_are_encoded_from_there_on(
+    encoder, tmp_path, encoded, monkeypatch
+):
+    monkeypatch.setattr(batches, "_PART_TOKENS", {"cpu": 40})
+    kind, examples = Classify(2), texts_of(ENGLISH[:24])
+    whole = FrozenStates(encoder, tmp_path / "whole").rows(kind, examples)
+    parts = list(encoded)
+    assert len(parts) > 6
+    encoded.clear()
+    counting = type(encoder).states
+
+    def stopping(self, *given, **more):
+        if len(encoded) == 4:
+            raise KeyboardInterrupt
+        return counting(self, *given, **more)
+
+    with monkeypatch.context() as context:
+        context.setattr(type(encoder), "states", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            FrozenStates(encoder, tmp_path / "stopped").rows(kind, examples)
+    rest = FrozenStates(encoder, tmp_path / "stopped").rows(kind, examples)
+    assert encoded == parts
+    for mine, theirs in zip(rest, whole, strict=True):
+        assert np.array_equal(mine.states, theirs.states)
+    assert [one.suffix for one in (tmp_path / "stopped").iterdir()] == [".npy"]
+
+
+def test_states_are_encoded_anew_where_their_file_is_gone(encoder, tmp_path, encoded):
+    kind, examples = Classify(2), texts_of(ENGLISH[:4])
+    FrozenStates(encoder, tmp_path).rows(kind, examples)
+    (made,) = tmp_path.iterdir()
+    np.save(made.with_suffix(""), np.ones(4, bool))
+    made.with_suffix("").with_suffix(".npy").rename(made.with_suffix(".0.encoded"))
+    rows = FrozenStates(encoder, tmp_path).rows(kind, examples)
+    assert sum(encoded) == 8 and np.abs(rows[0].states).sum() > 0
 
 
 def test_other_tokens_or_another_encoder_have_states_of_their_own(encoder, tmp_path, encoded):

@@ -21,7 +21,6 @@ def test_few_texts_are_read_often_enough_to_tell_languages_apart() -> None:
     task = SentenceTask(
         name="language_id",
         source=("corpus", Text(corpora["eng"])),
-        rows=np.arange(len(labels)),
         labels=labels,
         parts=stratified_parts(labels, (0.5, 0.1, 0.4)),
         sentences=sentences,

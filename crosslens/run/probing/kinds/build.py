@@ -126,7 +126,6 @@ def _sentences(task: Declared, items: Items, drawing: Drawing) -> SentenceTask:
     made = SentenceTask(
         name,
         (name, text),
-        np.arange(len(rows)),
         labels[rows],
         chosen,
         text.corpus.sentences,

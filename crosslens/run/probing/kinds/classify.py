@@ -54,7 +54,7 @@ class SentenceTask(Task):
 
     Attributes
     ----------
-    name: of the task. source: name and text that has the sentences; ``rows`` are theirs among it.
+    name: of the task. source: name and text of the sentences.
     labels, sentences, places: one per row. parts: train, dev and test among them.
     surface: whether classifiers of the characters themselves are told beside it (language
         identification).
@@ -68,7 +68,6 @@ class SentenceTask(Task):
 
     name: str
     source: tuple[str, Text]
-    rows: np.ndarray
     labels: np.ndarray
     parts: Parts
     sentences: Sequence[str]
@@ -130,7 +129,7 @@ class SentenceTask(Task):
         """The items of this language, with their parts."""
         names = text_names(normal_texts(self.sentences))
         return Labelled(
-            functools.partial(given.layers, self.source[0], self.rows),
+            functools.partial(given.layers, self.source[0], np.arange(len(self.labels))),
             self.labels,
             split_names(self.parts, len(self.labels)),
             names if self.groups is None else self.groups,
