@@ -2,7 +2,7 @@
 one figure of matplotlib."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def layer_figure(
     scores: Sequence[Score], tasks: Sequence[str] = (), config: Mapping[str, Any] | None = None
 ) -> LayerFigure:
     """A panel for each task that was measured by layer: means over directions and pairs, 95 %
-    bands, controls.
+    bands, controls; of several encoders a line for each, without controls.
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ def layer_figure(
     means = [f"mean_{task}" for task in tasks]
     chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
     paired = [s for s in chosen if _is_paired(s)]
+    if len({s.encoder for s in paired if s.encoder}) > 1:
+        return _by_encoder(paired)
     parts = [
         *study_curves(study_of(paired, dict(config or {}), Path())),
         *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
@@ -93,9 +95,25 @@ def _about(scores: Sequence[Score], averaged: Sequence[Score]) -> str:
     return "; ".join(part for part in told if part) + "."
 
 
+def _by_encoder(scores: Sequence[Score]) -> LayerFigure:
+    """Of a controlled study: a line for each condition, without a map, the mean over its seeds."""
+    plain = [
+        s
+        for s in scores
+        if s.condition in (None, "unaligned") and s.evidence.part in (None, "held_out")
+    ]
+    plain = [score for score in plain if score.seed is None] or plain
+    drawn = _lines(plain, lambda score: score.encoder or "encoder")
+    return curves_figure(drawn, _about(plain, ()))
+
+
 def _by_condition(scores: Sequence[Score]) -> list[Curves]:
     """A panel for each task of a run with conditions of its own, an emergence: a line for each, the
     mean over directions."""
+    return _lines(scores, lambda score: score.condition or "encoder")
+
+
+def _lines(scores: Sequence[Score], called: Callable[[Score], str]) -> list[Curves]:
     found = []
     by_layer = [
         s for s in scores if s.task and s.layer is not None and s.other_layer in (None, s.layer)
@@ -108,8 +126,9 @@ def _by_condition(scores: Sequence[Score]) -> list[Curves]:
         )
         curves: dict[str, dict[Any, Curve]] = {}
         for score in (score for score in mine if score.quantity == quantity):
-            ways = curves.setdefault(score.condition or "encoder", {})
-            ways.setdefault((score.source, score.target), {})[score.layer or 0] = score
+            ways = curves.setdefault(called(score), {})
+            way = score.source, score.target, score.seed
+            ways.setdefault(way, {})[score.layer or 0] = score
         named = [
             (name, series_style(place), mean_curve(ways.values()))
             for place, (name, ways) in enumerate(curves.items())

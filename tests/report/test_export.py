@@ -1,6 +1,7 @@
 """Runs for papers: what the files hold, that they agree with the scores, and what is cited."""
 
 import csv
+import dataclasses
 import json
 import math
 import re
@@ -17,6 +18,7 @@ from crosslens.probes.tasks.catalogue import cards
 from crosslens.report import citations as cited
 from crosslens.report.citations import SOFTWARE, citations, entries
 from crosslens.report.export import csv_text, export_run, latex_text, markdown_text
+from crosslens.report.figures import layer_figure
 from crosslens.score import QUANTITIES, Score, write_scores
 
 ODD = "a_b & c|d 50 % #1 {x} \\ ~^"
@@ -304,6 +306,35 @@ def test_conditions_of_a_runs_own_are_drawn_too(run, tmp_path):
     write_scores(scores, run / "scores.jsonl")
     figures = [path for path in export_run(run, tmp_path / "out") if path.suffix == ".png"]
     assert [path.name for path in figures] == ["sentence_retrieval.png"]
+
+
+def test_conditions_of_a_controlled_study_have_a_line_each_of_means_over_seeds():
+    told = {"quantity": "precision_at_1", "n": 40, "task": "sentence_retrieval", "layer": 0}
+    told |= {"source": "eng", "target": "eng-x", "condition": "unaligned"}
+    scores = []
+    for place, name in enumerate(("default", "sep-emb")):
+        for seed, value in enumerate((0.2, 0.4, 0.6)):
+            for layer in (0, 1):
+                value = value + 0.1 * place + 0.01 * layer
+                more = {"value": value, "layer": layer, "encoder": name, "seed": seed}
+                parts = [{"part": part} for part in ("train", "held_out")]
+                scores += [Score(**(told | more), details=part) for part in parts]
+    means = [
+        dataclasses.replace(s, value=s.value + 0.25, seed=None)
+        for s in scores
+        if (s.seed, s.details) == (0, {"part": "held_out"})
+    ]
+    mapped = [dataclasses.replace(s, value=0.9, condition="procrustes") for s in means]
+    for some, expected in ((scores + means + mapped, (0.45, 0.55)), (scores, (0.4, 0.5))):
+        figure = layer_figure(some)
+        axes = figure.axes[0]
+        assert [one.get_text() for one in axes.get_legend().get_texts()] == ["default", "sep-emb"]
+        drawn = {
+            round(float(line.get_ydata()[0]), 6)
+            for line in axes.get_lines()
+            if len(line.get_ydata())
+        }
+        assert drawn == set(expected)
 
 
 def keys(found):

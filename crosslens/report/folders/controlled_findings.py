@@ -268,7 +268,7 @@ def verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:
     >>> verdict((0.2, 0.1, 0.3)), verdict((0.2, math.nan, math.nan))
     (('+0.200 [+0.100, +0.300]', 'found'), ('+0.200', 'open'))
     """
-    if found is None:
+    if found is None or math.isnan(found[0]):
         return "-", "-"
     difference, low, high = found
     if math.isnan(low):

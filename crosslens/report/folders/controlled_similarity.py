@@ -149,11 +149,13 @@ def over_layers_told(study: StudyFolder) -> list[str]:
 
 
 def shown(found: tuple[float, float, float], places: int = 3) -> str:
-    """A value and its interval, where it has one.
+    """A value and its interval, where it has one; "-" where there is no value.
 
-    >>> shown((0.5, 0.25, 0.75), 2), shown((0.5, math.nan, math.nan), 2)
-    ('0.50 [0.25, 0.75]', '0.50')
+    >>> shown((0.5, 0.25, 0.75), 2), shown((0.5, math.nan, math.nan), 2), shown((math.nan,) * 3)
+    ('0.50 [0.25, 0.75]', '0.50', '-')
     """
+    if math.isnan(found[0]):
+        return "-"
     value, low, high = (f"{one:z.{places}f}" for one in found)
     return value if math.isnan(found[1]) else f"{value} [{low}, {high}]"
 

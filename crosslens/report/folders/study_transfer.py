@@ -9,6 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape
+from crosslens.languages import same_language
 from crosslens.readers.published import PAPERS, Published, published
 from crosslens.report.folders.controlled import order_called
 from crosslens.report.folders.controlled_sentences import (
@@ -357,7 +358,12 @@ def printed_less(told: Told, name: str, task: str, copy: str) -> str:
 def _printed(told: Told, name: str, task: str, copy: str) -> list[Published]:
     """What a paper prints of a condition: differences, or scores in the very language."""
     deshpande, system = told["paper"] == "deshpande", told["published"].get(name, "")
-    if not deshpande and (own := published(paper=told["paper"], task=task, language=copy)):
+    own = [
+        one
+        for one in published(paper=told["paper"], task=task)
+        if not deshpande and same_language(one.language, copy)
+    ]
+    if own:
         return [one for one in own if one.system == system]
     system += ", BZ - BS" if deshpande else ""
     where = "eng" if deshpande else "mean"
@@ -373,7 +379,8 @@ def printed_head(told: Told, task: str, quantity: str, copy: str) -> str:
     head, called = PAPERS[told["paper"]], "BZ - BS"
     found = [one for name in told["published"] for one in _printed(told, name, task, copy)]
     if told["paper"] != "deshpande":
-        where = language(copy) if any(one.language == copy for one in found) else "mean of 3"
+        in_it = any(same_language(one.language, copy) for one in found)
+        where = language(copy) if in_it else "mean of 3"
         called = f"less {told['published'].get(_DEFAULT) or 'Default'}, {where}"
     metrics = dict.fromkeys(one.metric.removesuffix("_difference") for one in found)
     other = "".join(f", {_measure(one, quantity)}" for one in metrics if one != quantity)

@@ -69,6 +69,7 @@ from crosslens.report.parts.wording import (
     named,
     number,
     paragraph,
+    short_names,
     tag,
     text,
     with_minus,
@@ -215,7 +216,7 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
     """Alignment against how much of the order is kept, a point for each condition."""
     horizontal = Axis("neighbours kept", (0.0, 1.0))
     alignment = Axis("P@1 of subwords", (0.0, 1.0))
-    panels = []
+    panels, called = [], short_names([*ladder.kept, *ladder.contexts, *ladder.onsets])
     near = "Alignment and how much of the contexts is kept"
     for title, what, kept, found in (
         (
@@ -227,18 +228,15 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
         (near, "contexts kept", ladder.contexts, ladder.aligned),
         (f"{near}, after a map", "contexts kept", ladder.contexts, ladder.mapped),
     ):
-        # all are transliterations: their names without it
         points = {
-            name.removeprefix("transliteration-"): (share, found[name])
-            for name, share in kept.items()
-            if name in found
+            called[name]: (share, found[name]) for name, share in kept.items() if name in found
         }
         if points:
             axes = Axis(what, (0.0, 1.0)), alignment
             picture = scatter_panel(numbering.panel(), f"P@1 of subwords over {what}", points, axes)
             panels.append(panel(title, "", picture))
     when = {
-        name.removeprefix("transliteration-"): (ladder.kept[name], tokens / 1e6)
+        called[name]: (ladder.kept[name], tokens / 1e6)
         for name, tokens in ladder.onsets.items()
         if math.isfinite(tokens)
     }
@@ -323,7 +321,7 @@ def _columns(study: StudyFolder) -> list[list[str]]:
     learning, layers = study.learning, study.layers
 
     def mean(quantity: str, digits: int = 3) -> list[str]:
-        return [number(study.mean(name, quantity, None), digits) for name in names]
+        return [text(number(study.mean(name, quantity, None), digits)) for name in names]
 
     columns = {
         "Condition": [named(name) for name in names],
@@ -338,8 +336,8 @@ def _columns(study: StudyFolder) -> list[list[str]]:
         ],
         "P@1 of sentences": [value_cell(study.sentences(name)) for name in names],
         "layer": ["–" if (best := layers[name]) is None else str(best.layer) for name in names],
-        "untrained": [number(study.sentences(name, "random_encoder")) for name in names],
-        "CKA there": [number(study.cka(name), 2) for name in names],
+        "untrained": [text(number(study.sentences(name, "random_encoder"))) for name in names],
+        "CKA there": [text(number(study.cka(name), 2)) for name in names],
         "Subwords in common": mean("subword_overlap_types"),
         "of all that occur": mean("subword_overlap_tokens"),
         f"{PAPERS[paper]}: {printed_what(study)}": [
@@ -396,7 +394,7 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
     reading = f"means over seeds, bands are 95 % {intervals_told(study)}"
     drawn = figure(numbering, "Layer by layer.", reading, key, panels)
     told = "; ".join(
-        f"{named(name)} {estimate(study.sentences(name))}"
+        f"{named(name)} {text(estimate(study.sentences(name)))}"
         for name, best in study.layers.items()
         if best is not None
     )

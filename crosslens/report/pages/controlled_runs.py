@@ -1,7 +1,7 @@
 """One page for several controlled studies with the same conditions, of pairs of languages nearer and
 farther, say (Conneau et al. 2020, Table 1: French, Russian, Chinese)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from crosslens.errors import refuse
@@ -83,7 +83,7 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
                     "Studies": join([named(pair) for pair in runs]),
                     "Seeds of each": join([str(_seeds(run)) for run in runs.values()]),
                 },
-                settings_differ([*runs], [{"settings": _size(run)} for run in runs.values()]),
+                settings_differ([*runs], [{"settings": one} for one in _sizes(runs.values())]),
                 [],
                 "Nothing was measured in these studies.",
             ),
@@ -126,14 +126,19 @@ def _seeds(run: StudyFolder) -> int:
     return len({score.seed for score in run.scores} - {None})
 
 
-def _size(run: StudyFolder) -> dict[str, object]:
-    """What is to be the same in studies that are compared: all settings of every condition but the
-    texts and the languages."""
-    return {
-        name: {key: one for key, one in recipe.items() if key not in ("sources", "anchors")}
-        | {"anchors": {k: v for k, v in as_table(recipe.get("anchors")).items() if k in _RATES}}
-        for name, recipe in run.recipes.items()
-    }
+def _sizes(runs: Iterable[StudyFolder]) -> list[dict[str, object]]:
+    """What is to be the same in studies that are compared: all settings but the texts and the
+    languages of every condition that all of them have."""
+    found = [
+        {
+            name: {key: one for key, one in recipe.items() if key not in ("sources", "anchors")}
+            | {"anchors": {k: v for k, v in as_table(recipe.get("anchors")).items() if k in _RATES}}
+            for name, recipe in run.recipes.items()
+        }
+        for run in runs
+    ]
+    everywhere = set.intersection(*map(set, found))
+    return [{name: one for name, one in size.items() if name in everywhere} for size in found]
 
 
 def _asked(run: StudyFolder) -> dict[str, object]:

@@ -34,7 +34,16 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.scatter import scatter_panel
-from crosslens.report.parts.wording import decimal, join, language, named, tag, text, with_minus
+from crosslens.report.parts.wording import (
+    decimal,
+    join,
+    language,
+    named,
+    short_names,
+    tag,
+    text,
+    with_minus,
+)
 from crosslens.score import QUANTITIES, Score
 
 __all__ = ["share_cell", "study_transfer_page"]
@@ -89,7 +98,7 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     there = ~np.isnan(grid).all(axis=0)  # what was not measured has no column
     grid, columns = grid[:, there], [one for one, kept in zip(COLUMNS, there, strict=True) if kept]
     ends = scale_ends(grid[np.isfinite(grid)].tolist())
-    short = [name.removeprefix("transliteration-") for name in run.names]  # what most of them are
+    short = [*short_names(run.names).values()]
     picture = heat_panel(
         numbering.panel(),
         f"{task} by condition: " + ", ".join(run.names),
@@ -108,8 +117,9 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
         points, over = run.with_alignment_points(task, measure)
         if len(points) > 2:
             axes = Axis(kept, (0.0, 1.0)), Axis("BZ − BS, points")
+            called = short_names(points)
             shown = {
-                name.removeprefix("transliteration-").replace(", seed", ""): (beside, 100 * less)
+                called[name].replace(", seed", ""): (beside, 100 * less)
                 for name, (beside, less) in points.items()
             }
             drawn = scatter_panel(numbering.panel(), f"{task}: loss over {what}", shown, axes)

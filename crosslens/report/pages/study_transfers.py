@@ -38,6 +38,7 @@ from crosslens.report.parts.wording import (
     named,
     plural,
     short_folders,
+    short_names,
     tag,
     text,
     with_minus,
@@ -152,7 +153,7 @@ def _zero_shot(runs: Mapping[str, StudyTransferFolder], task: str, numbering: Nu
     there = {name: run for name, run in runs.items() if task in run.main}
     names = list(dict.fromkeys(one for run in there.values() for one in run.names))
     styles = {name: series_style(place) for place, name in enumerate(there)}
-    rows = [name.removeprefix("transliteration-") for name in names]  # what most of them are
+    rows = [*short_names(names).values()]
     measured = QUANTITIES[next(iter(there.values())).main[task][0]].label
     picture = interval_panel(
         numbering.panel(),
@@ -180,8 +181,9 @@ def _against_alignment(
         return ""
     axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("BZ − BS, points")
     several = len(_studies(pairs)) > 1
+    called = short_names(condition for _, condition in pairs)
     shown = {
-        (f"{name}, " if several else "") + condition.removeprefix("transliteration-"): one
+        (f"{name}, " if several else "") + called[condition]: one
         for (name, condition), one in pairs.items()
     }
     label = f"{task}: loss over alignment, by study and condition"

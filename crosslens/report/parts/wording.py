@@ -203,6 +203,19 @@ def missing_reason(score: Score) -> str:
     return score.evidence.reason or "the run recorded no reason"
 
 
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each condition without "transliteration-", which most of them are; the names themselves where
+    two would be called the same.
+
+    >>> short_names(["transliteration", "transliteration-inversion"])["transliteration-inversion"]
+    'inversion'
+    >>> short_names(["inversion", "transliteration-inversion"])["transliteration-inversion"]
+    'transliteration-inversion'
+    """
+    short = {name: name.removeprefix("transliteration-") for name in names}
+    return short if len(set(short.values())) == len(short) else {name: name for name in short}
+
+
 def number(score: Score | None, places: int = 3) -> str:
     """A score's value as text (not yet HTML); "not computed" with its reason where it is NaN."""
     if score is None:

@@ -18,7 +18,14 @@ from crosslens.report.parts.drawing import (
     upper_limit,
 )
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, section, table
-from crosslens.report.parts.wording import language, named, paragraph, text, with_minus
+from crosslens.report.parts.wording import (
+    language,
+    named,
+    number,
+    paragraph,
+    text,
+    with_minus,
+)
 
 __all__ = ["curve_styles", "similarity_figure", "similarity_section", "similarity_told_of"]
 
@@ -111,7 +118,7 @@ def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
             rows.append(
                 [
                     named(one.name),
-                    *(f"{layers[at].value:.3f}" if at in layers else "–" for at in (0, last)),
+                    *(text(number(layers.get(at))) for at in (0, last)),
                     *(text(shown(one.average(study, quantity))) for quantity in CKA),
                     *(
                         text(shown(with_hits[key][:3], 2)) if key in with_hits else "–"
@@ -127,9 +134,10 @@ def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
     orders = [
         [text(row[0]), text(with_minus(row[1])), row[2]] for row in average_differences(study)
     ]
+    compared = sum(row[1] != "-" for row in orders)
     about = (
         "Differences of debiased CKA, the averages over layers, with 95 % intervals over seeds (Welch). "
-        f"{len(orders)} comparisons, each with an interval of its own. The paper draws its curves and "
+        f"{compared} comparisons, each with an interval of its own. The paper draws its curves and "
         "prints no numbers."
     )
     return section(

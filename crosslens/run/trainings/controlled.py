@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.asked import asked_of
-from crosslens.errors import refuse
+from crosslens.errors import OutputError, refuse
 from crosslens.files import (
     fingerprint,
     lock_folder,
@@ -154,11 +154,11 @@ def run_controlled(
             _check_texts(study, texts, seeds)
             groups = _groups(study, texts)
             settings = _settings(study, texts, seeds)
-            if (fewer := _with_fewer_seeds(folder, settings)) is not None:
+            if _with_fewer_seeds(folder, settings) is not None:
                 if not resume:
                     refuse_begun(folder)
                 if world.first:
-                    _grow(study, folder, fewer, seeds)
+                    _grow(study, folder, settings)
         with world.together():
             run = Run(folder, "controlled", settings, given)
             if run.begun and not resume:
@@ -307,7 +307,7 @@ def _written(folder: Path, *keys: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _grow(study: ControlledStudy, folder: Path, config: Mapping[str, Any], seeds: int) -> None:
+def _grow(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -> None:
     """Let a run that was begun with fewer seeds have these. It is as one that was stopped, then, with
     what is measured of the seeds before.
 
@@ -315,11 +315,17 @@ def _grow(study: ControlledStudy, folder: Path, config: Mapping[str, Any], seeds
     ------
     OutputError: another process works there, which would end with the seeds before.
     """
-    with lock_folder(folder):
-        _reopen(study, folder, config["settings"])
-        settings, asked = {**config["settings"], "seeds": seeds}, config.get("asked")
-        more = {"asked": {**asked, "seeds": seeds}} if isinstance(asked, dict) else {}
-        write_json(folder / "config.json", {**config, "settings": settings, **more})
+    try:
+        with lock_folder(folder):
+            if (fewer := _with_fewer_seeds(folder, settings)) is not None:
+                _reopen(study, folder, fewer["settings"])
+                more, asked = {"seeds": settings["seeds"]}, fewer.get("asked")
+                told = {"asked": {**asked, **more}} if isinstance(asked, dict) else {}
+                new = {**fewer, "settings": {**fewer["settings"], **more}, **told}
+                write_json(folder / "config.json", new)
+    except OutputError:
+        if _with_fewer_seeds(folder, settings) is not None:
+            raise  # else the other process has given it these seeds
 
 
 def _reopen(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -> None:

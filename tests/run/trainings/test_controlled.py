@@ -2,6 +2,7 @@
 resumed, measured as a study measures, and what is said of them at the end."""
 
 import collections
+import contextlib
 import dataclasses
 import json
 import math
@@ -376,6 +377,19 @@ def test_a_study_that_is_resumed_may_have_more_seeds(scored, tmp_path, monkeypat
     with lock_folder(folder, shared=True), pytest.raises(OutputError, match="nobody else"):
         run_controlled(study, texts, folder, seeds=4, resume=True)
     assert json.loads((folder / "config.json").read_text()) == told
+    settings = run_module._settings(study, texts, 4)
+    plain = lock_folder
+
+    @contextlib.contextmanager
+    def late(folder):  # another process was here first, and trains by now
+        monkeypatch.setattr(run_module, "lock_folder", plain)
+        run_module._grow(study, folder, settings)
+        with plain(folder, shared=True), plain(folder):
+            yield
+
+    monkeypatch.setattr(run_module, "lock_folder", late)
+    run_module._grow(study, folder, settings)
+    assert seeds_of(folder) == 4
 
 
 def one_condition(folder):
@@ -881,6 +895,7 @@ def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
         told = {"name": "conneau-sharing", "question": "which?", "paper": "conneau", "order": []}
         told |= {"control": "default", "published": dict.fromkeys(names, "")}
         recipe = {"steps": 40 + place, "batch_tokens": 9, "encoder": {"layers": 2}}
+        names = [*names, *["extra"][place:]]  # one of the first study alone
         conditions = {name: {"recipe": recipe} for name in names}
         settings = {"seeds": 3, "conditions": conditions}
         config = {"kind": "controlled", "study": told, "settings": settings}
@@ -898,6 +913,7 @@ def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
     assert "−0.300 [" in page and "−0.100 [" in page  # each less its own control
     assert "higher than in English–French" in page and "+0.200 [" in page  # −.1 is above −.3
     assert "steps is 40 in English–French and 41 in English–Russian" in page
+    assert "not recorded" not in page
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
 

@@ -23,6 +23,7 @@ from crosslens.report.folders.controlled_similarity import (
     over_layers_told,
 )
 from crosslens.report.folders.controlled_summary import summary
+from crosslens.report.sections.controlled_similarity import similarity_section
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 from crosslens.stats import mean_interval
@@ -194,6 +195,18 @@ def test_averages_and_correlations_are_those_of_each_seed(tmp_path):
     assert (
         sentence.startswith("Over 4 layers,") and f"bilingual-nld {np.mean(each):.2f} [" in sentence
     )
+
+
+def test_cka_without_a_value_is_a_dash_and_no_comparison(tmp_path):
+    curves = {
+        "bilingual-nld": [[0.9, 0.8, 0.7, 0.5], [0.95, 0.85, 0.6, 0.45]],
+        "monolingual-nld": [[math.nan, 0.5, 0.4, 0.3], [0.6, 0.6, 0.5, 0.4]],
+    }
+    study = toy(tmp_path, curves, {name: [[5, 5, 5, 5]] * 2 for name in curves})
+    rows = average_differences(study)
+    assert [row[1:] for row in rows] == [("-", "-")] * 3
+    page = similarity_section(study, curves_by_pair(study))
+    assert "nan" not in page and "0 comparisons, each" in page
 
 
 def test_conditions_of_other_depths_are_told_with_their_own_number_of_layers(tmp_path):

@@ -460,6 +460,10 @@ def test_the_papers_numbers_are_those_of_the_task():
     assert printed_less(told, "x", "ner", "fra") == "-4.3"  # 75.5 less 79.8
     head = "Conneau et al. 2020: less Default, French"
     assert printed_head(told, "ner", "span_f1", "fra") == head
+    assert printed_less(told, "x", "ner", "fr") == "-4.3"  # by whichever code
+    assert printed_head(told, "ner", "span_f1", "fr") == head
+    found = [printed_less(told, "x", "parsing", code) for code in ("cmn", "zho", "zh")]
+    assert found == ["-1.3"] * 3
     told["published"]["default"] = "No anchors"  # as on a copy
     assert printed_less(told, "x", "ner", "eng-x") == "-1.7"
     assert printed_less(told, "default", "ner", "eng-x") == "0"
