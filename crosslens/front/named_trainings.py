@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from crosslens.errors import CrosslensError
+from crosslens.files import read_json, write_json
 from crosslens.front.results import Run
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.network.shape import EncoderConfig
@@ -40,7 +42,7 @@ def train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: Any
 
     folder = Path(out or _MONOTRANS)
     recipes, last = monotrans(asked, folder), _of_monotrans(asked, folder)
-    with _checked(last, folder, how) as world:
+    with _checked(last, folder, how) as world, _as_asked(folder, world):
         run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how)
         _fine_tune(last, folder, world)
     return Run(folder)
@@ -52,7 +54,7 @@ def train_clwe(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> 
 
     folder = Path(out or _CLWE)
     made, last = clwe(asked, folder), _of_clwe(asked, folder)
-    with _checked(last, folder, how) as world:
+    with _checked(last, folder, how) as world, _as_asked(folder, world):
         run_clwe(made, folder, asked=asked_anywhere(asked), **how)
         _fine_tune(last, folder, world)
     return Run(folder)
@@ -97,6 +99,19 @@ def _checked(last: _Last | None, folder: Path, how: Mapping[str, Any]) -> Iterat
                 check_begun(last.transfer, folder / FINE_TUNED)
                 last.check()
         yield world
+
+
+@contextmanager
+def _as_asked(folder: Path, world: World) -> Iterator[None]:
+    """What is refused of a run that fine-tunes already is not what it was asked for."""
+    path = folder / "config.json"
+    before: Any = read_json(path, dict).get("asked") if path.is_file() else None
+    try:
+        yield
+    except CrosslensError:
+        if world.first and isinstance(before, dict) and "tasks" in before.get("settings", {}):
+            write_json(path, {**read_json(path), "asked": before})
+        raise
 
 
 def _fine_tune(last: _Last | None, folder: Path, world: World) -> None:

@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.asked import absolute
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.models.network.adapters import BOTTLENECK
@@ -165,7 +166,8 @@ def _check_owned(owned: Sequence[str], shape: EncoderConfig) -> None:
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute files, for another run wherever it stands."""
     texts = {name: absolute_texts(mine) for name, mine in _texts(settings).items()}
-    return {**with_absolute_data(settings), **texts}
+    excluded = {"exclude": absolute(settings["exclude"])} if "exclude" in settings else {}
+    return {**with_absolute_data(settings), **texts, **excluded}
 
 
 def _texts(settings: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:

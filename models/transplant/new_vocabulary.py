@@ -83,7 +83,9 @@ def load_whole_encoder(name: str, view: Path, trusted: bool) -> WholeEncoder:
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
-    if made.endswith(("ForMaskedLM", "ForPreTraining")):
+    # "WithLMHeadModel" are XLM's kin, unless theirs is an adaptive softmax
+    heads = ("ForMaskedLM", "ForPreTraining", "WithLMHeadModel")
+    if made.endswith(heads) and not getattr(config, "asm", False):
         maker = AutoModelForMaskedLM
         model, absent, unused = make_model(name, view, maker, config, None, trusted)
         # a head that is saved untied names its bias once, and transformers looks for it twice

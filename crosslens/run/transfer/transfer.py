@@ -21,6 +21,7 @@ from crosslens.errors import InputError, OutputError, refuse
 from crosslens.examples import EXAMPLES, write_examples
 from crosslens.files import read_json
 from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.saved.derived_languages import own_code
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder, check_folder
 from crosslens.progress import say
@@ -180,7 +181,7 @@ def check_ahead(transfer: Transfer, shape: EncoderConfig, languages: Sequence[st
         check_plain(language, "model", languages)
     _, tasks, _ = _read(transfer, SharedData(), ())
     for option, language in _read_languages(tasks):
-        if language not in languages:
+        if own_code(languages, language) not in languages:
             expected = f"languages that the model has ({', '.join(languages)})"
             remedy = "train it with this one, called by its ISO 639-3 code, or leave it out"
             refuse(option, expected, language, remedy)

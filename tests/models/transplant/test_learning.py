@@ -19,7 +19,14 @@ import torch
 from processes import command
 from safetensors.torch import load_file
 from torch.nn import functional as F
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    XLMConfig,
+    XLMModel,
+    XLMWithLMHeadModel,
+)
 
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
@@ -27,6 +34,7 @@ from crosslens.errors import InputError, OutputError, StoreError, TrainingError
 from crosslens.models.machine.distributed import World
 from crosslens.models.transplant import learning, transplant
 from crosslens.models.transplant.learning import _MaskedWords, _Objective, _Rows
+from crosslens.models.transplant.new_vocabulary import load_whole_encoder
 from crosslens.models.transplant.transplant import transplant_vocabulary
 from crosslens.recipes.quickstart import DATA
 
@@ -121,6 +129,18 @@ def test_loss_and_gradients_are_those_of_a_tied_model(originals, family):
     torch.testing.assert_close(mine[0], table.weight.grad[rows.learnt], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(mine[1], output.bias.grad[rows.learnt], rtol=1e-4, atol=1e-5)
     assert all(one.grad is None for one in model.parameters())
+
+
+def test_xlm_keeps_a_head_that_shares_the_embeddings(tmp_path):
+    shape = XLMConfig(vocab_size=90, emb_dim=16, n_layers=1, n_heads=2)
+    XLMWithLMHeadModel(shape).save_pretrained(tmp_path)
+    model = load_whole_encoder("xlm", tmp_path, False).model
+    assert isinstance(model, XLMWithLMHeadModel)
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    told = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**told, "asm": True}))
+    model = load_whole_encoder("xlm", tmp_path, False).model  # an adaptive softmax shares nothing
+    assert isinstance(model, XLMModel)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ from toy_texts import write_lines
 from typed import typed
 
 import crosslens as cl
-from crosslens.errors import InputError, TrainingError
+from crosslens.errors import InputError, OutputError, TrainingError
 from crosslens.models.finetuning import finetune
-from crosslens.recipes.monotrans import NOISE, VARIANTS, last_steps
+from crosslens.recipes.monotrans import NOISE, VARIANTS, asked_anywhere, last_steps, monotrans
 from crosslens.report import write_report
+from crosslens.run.trainings.shared import text_settings
 
 TOLD = {"tasks": "xnli", "transfer.seeds": 2, "transfer.epochs": 2, "transfer.batch_size": 4}
 TOLD |= {"transfer.checkpoints": False, "transfer.peak_rate": 1e-2}
@@ -93,15 +94,45 @@ def test_what_the_training_is_asked_holds_for_the_last_steps_too(texts):
     assert told.data == "data"  # none for a language that is learnt again
 
 
-def test_languages_by_other_codes_than_the_datas_are_refused(texts, tmp_path):
+def test_languages_by_other_codes_than_the_datas_are_read(texts, tmp_path):
     asked = asked_of(texts)
     names = {
         name: asked[name].replace("eng:", "en:").replace("nld:", "nl:")
         for name in ("source", "target")
     }
-    with pytest.raises(InputError, match=r"transfer.train: .* has \(en, nl\), got eng"):
-        cl.train("monotrans", tmp_path / "run", settings={**asked, **names}, device="cpu")
+    fewer = {"transfer.seeds": 1, "transfer.epochs": 1}
+    made = cl.train("monotrans", tmp_path, settings={**asked, **names, **fewer}, device="cpu")
+    ours = cl.Run(made.folder / "transfer").scores.where(part="test", condition=None)
+    assert {(s.source, s.target) for s in ours} == {("eng", "eng"), ("eng", "nld")}
+    with pytest.raises(InputError, match=r"transfer.test: .* has \(en, nl\), got deu"):
+        changes = {"transfer.test": "deu"}
+        cl.train("monotrans", tmp_path / "run", settings={**asked, **names, **changes})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_target_in_a_named_script_is_tested(texts):
+    told = last_steps({**asked_of(texts), "target": "zho_Hans:n.txt,eng-x:e.txt"})
+    assert list(told.test) == ["eng", "zho_Hans"]
+
+
+def test_a_refused_change_is_not_what_a_run_was_asked_for(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    before = (tmp_path / "run" / "config.json").read_text()
+    with pytest.raises(OutputError, match="epochs: 2 there, 3 here"):
+        changes = {"transfer.epochs": 3}
+        cl.train(tmp_path / "run", tmp_path / "run", settings=changes, resume=True, device="cpu")
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == json.loads(before)
+
+
+def test_other_excluded_sentences_are_another_run(texts, tmp_path, monkeypatch):
+    """They are known by what they say, and found from wherever a run is resumed."""
+    monkeypatch.chdir(tmp_path)
+    Path("out.txt").write_text("A sentence.\n")
+    told = {**texts["monotrans"], "exclude": ["out.txt"], "steps": 2}
+    first = text_settings(monotrans(told))
+    assert asked_anywhere(told)["exclude"] == [str(tmp_path / "out.txt")]
+    Path("out.txt").write_text("Another one.\n")
+    assert text_settings(monotrans(told)) != first
 
 
 @pytest.mark.parametrize(
