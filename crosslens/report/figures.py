@@ -59,8 +59,9 @@ def layer_figure(
     means = [f"mean_{task}" for task in tasks]
     chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
     paired = [s for s in chosen if _is_paired(s)]
-    if len({s.encoder for s in paired if s.encoder}) > 1:
-        return _by_encoder(paired)
+    several = len({s.encoder for s in paired if s.encoder}) > 1  # a controlled study
+    if several and (drawn := _by_encoder(paired)):
+        return curves_figure(drawn, _about(_plain(paired), ()))
     parts = [
         *study_curves(study_of(paired, dict(config or {}), Path())),
         *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
@@ -95,16 +96,19 @@ def _about(scores: Sequence[Score], averaged: Sequence[Score]) -> str:
     return "; ".join(part for part in told if part) + "."
 
 
-def _by_encoder(scores: Sequence[Score]) -> LayerFigure:
-    """Of a controlled study: a line for each condition, without a map, the mean over its seeds."""
+def _by_encoder(scores: Sequence[Score]) -> list[Curves]:
+    """A panel for each task of a controlled study: a line for each of its conditions."""
+    return _lines(_plain(scores), lambda score: score.encoder or "encoder")
+
+
+def _plain(scores: Sequence[Score]) -> list[Score]:
+    """What a study found without a map: means over seeds, where they are there."""
     plain = [
         s
         for s in scores
         if s.condition in (None, "unaligned") and s.evidence.part in (None, "held_out")
     ]
-    plain = [score for score in plain if score.seed is None] or plain
-    drawn = _lines(plain, lambda score: score.encoder or "encoder")
-    return curves_figure(drawn, _about(plain, ()))
+    return [score for score in plain if score.seed is None] or plain
 
 
 def _by_condition(scores: Sequence[Score]) -> list[Curves]:
