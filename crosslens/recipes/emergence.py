@@ -23,8 +23,10 @@ the figures of docs/emergence.md. What makes it quick is the weight decay: with 
 """
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
+from crosslens.errors import refuse
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.masking import Masking
@@ -32,7 +34,7 @@ from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.readers.plain import read_text
 from crosslens.recipes.prose import english_prose
 
-__all__ = ["emergence", "emergence_text"]
+__all__ = ["emergence", "emergence_text", "of_its_layers"]
 
 
 def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
@@ -70,6 +72,33 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
         "none": dataclasses.replace(shared, sharing="sep=token,1-2"),
         "separate": dataclasses.replace(shared, sharing="sep=all"),
     }
+
+
+def of_its_layers(recipes: Mapping[str, TrainRecipe]) -> dict[str, TrainRecipe]:
+    """The recipes with the layers that each condition separates, of as many as there are.
+
+    Raises
+    ------
+    InputError: an odd number of layers, which has no half; or other weights than the last, of which the
+        alignment of tokens is.
+
+    >>> {name: one.sharing for name, one in of_its_layers(emergence()).items() if "token" in one.sharing}
+    {'shared': 'sep=token', 'half': 'sep=token,1', 'none': 'sep=token,1-2'}
+    """
+    found = {}
+    for name, one in recipes.items():
+        layers = one.encoder.layers
+        if layers % 2 or not layers:
+            remedy = "half of them are separate in one condition"
+            refuse("encoder.layers", "an even number", str(layers), remedy)
+        if one.select != "last":
+            expected = 'select="last", since tokens are aligned as they are at the end'
+            refuse("select", expected, repr(one.select), "leave it out")
+        if (until := {"half": layers // 2, "none": layers}.get(name)) is not None:
+            separate = "1" if until == 1 else f"1-{until}"
+            one = dataclasses.replace(one, sharing=f"sep=token,{separate}")
+        found[name] = one
+    return found
 
 
 def emergence_text(path: str | None = None) -> list[str]:

@@ -151,7 +151,7 @@ def _variant(settings: Mapping[str, Any]) -> str:
 
 def _owned(told: Any) -> list[str]:
     names = [one.strip() for one in told.split(",")] if isinstance(told, str) and told else []
-    if told and (not names or not {*names} <= {*OWNED}):
+    if told not in (None, "") and (not names or not {*names} <= {*OWNED}):
         refuse("own", f"some of {', '.join(OWNED)}, by commas", repr(told), "leave the others out")
     return [part for part in OWNED if part in names]
 

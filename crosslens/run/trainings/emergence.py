@@ -91,7 +91,7 @@ def run_emergence(
     seed = next(iter(recipes.values())).seed
     kept, rest = split_text(sentences, seed)
     settings = {"text": fingerprint(list(sentences)), **_told(recipes)}
-    given = {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])}
+    given = {"recipe": "emergence", "settings": asked_of(asked or {}, ["data", "exclude"])}
     run = Run(folder, "emergence", settings, given)
     if run.begun and not resume:
         refuse_begun(folder)

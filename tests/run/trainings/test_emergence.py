@@ -12,6 +12,7 @@ from typed import typed
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.files import read_json
+from crosslens.front.calls import training_recipes
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import parameter_counts
@@ -232,3 +233,13 @@ def test_the_command_prints_every_plan(capsys):
 def test_a_file_of_the_user_is_read_line_by_line(tmp_path):
     (tmp_path / "mine.txt").write_text("One.\nTwo.\n")
     assert emergence_text(str(tmp_path / "mine.txt")) == ["One.", "Two."]
+
+
+def test_half_and_all_layers_are_those_of_the_encoder():
+    found = training_recipes("emergence", {"encoder.layers": 4})
+    plans = {name: one.sharing for name, one in found.items()}
+    assert plans["half"] == "sep=token,1-2" and plans["none"] == "sep=token,1-4"
+    with pytest.raises(InputError, match="encoder.layers: expected an even number, got 1"):
+        training_recipes("emergence", {"encoder.layers": 1})
+    with pytest.raises(InputError, match='select: expected select="last"'):
+        training_recipes("emergence", {"select": "best"})

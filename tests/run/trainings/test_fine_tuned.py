@@ -110,6 +110,12 @@ def test_languages_by_other_codes_than_the_datas_are_read(texts, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("own", [False, 0, ["special"]])
+def test_parts_of_its_own_are_names(texts, own):
+    with pytest.raises(InputError, match="own: expected some of special, segment"):
+        monotrans({**texts["monotrans"], "own": own})
+
+
 def test_a_target_in_a_named_script_is_tested(texts):
     told = last_steps({**asked_of(texts), "target": "zho_Hans:n.txt,eng-x:e.txt"})
     assert list(told.test) == ["eng", "zho_Hans"]
