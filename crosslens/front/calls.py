@@ -448,7 +448,7 @@ def training_recipes(
     from crosslens.front import named_trainings
     from crosslens.models.training.settings import TrainRecipe, with_overrides
     from crosslens.recipes import emergence_settings, load_recipe
-    from crosslens.recipes.emergence import emergence, of_its_layers
+    from crosslens.recipes.emergence import emergence, fit_conditions
     from crosslens.recipes.joint import JOINT, joint
 
     if (named := _study_of(recipe, settings)) is not None:
@@ -477,4 +477,4 @@ def training_recipes(
         told = "train a recipe of your own with another plan"
         refuse("sharing", "the conditions of the recipe", repr(given["sharing"]), told)
     given = {name: value for name, value in {**before, **given}.items() if name != "data"}
-    return of_its_layers({name: with_overrides(one, given) for name, one in emergence().items()})
+    return fit_conditions({name: with_overrides(one, given) for name, one in emergence().items()})

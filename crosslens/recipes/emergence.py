@@ -6,8 +6,8 @@ transliteration, of which every translation is known). Four conditions that diff
 what the languages share:
 
     shared     all but the token embeddings and their output
-    half       layer 1 is separate, too
-    none       both layers are separate; positions, the embeddings' norm and the head's transform
+    half       the lower half of the layers (the first of two) is separate, too
+    none       all layers are separate; positions, the embeddings' norm and the head's transform
                are still shared
     separate   nothing is shared, not the initial values either: the control, which stays at chance
 
@@ -34,7 +34,7 @@ from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.readers.plain import read_text
 from crosslens.recipes.prose import english_prose
 
-__all__ = ["emergence", "emergence_text", "of_its_layers"]
+__all__ = ["emergence", "emergence_text", "fit_conditions"]
 
 
 def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
@@ -66,23 +66,20 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
         optimisation=Optimisation(peak_rate=4e-3, warmup=200, weight_decay=0.3),
         sharing="sep=token",
     )
-    return {
-        "shared": shared,
-        "half": dataclasses.replace(shared, sharing="sep=token,1"),
-        "none": dataclasses.replace(shared, sharing="sep=token,1-2"),
-        "separate": dataclasses.replace(shared, sharing="sep=all"),
-    }
+    separate = dataclasses.replace(shared, sharing="sep=all")
+    return fit_conditions({"shared": shared, "half": shared, "none": shared, "separate": separate})
 
 
-def of_its_layers(recipes: Mapping[str, TrainRecipe]) -> dict[str, TrainRecipe]:
-    """The recipes with the layers that each condition separates, of as many as there are.
+def fit_conditions(recipes: Mapping[str, TrainRecipe]) -> dict[str, TrainRecipe]:
+    """The conditions' recipes, "half" and "none" with the layers that they separate, of as many as the
+    encoder has.
 
     Raises
     ------
-    InputError: an odd number of layers, which has no half; or other weights than the last, of which the
-        alignment of tokens is.
+    InputError: an odd number of layers, which has no half; or ``select`` is not "last": the alignment
+        of tokens is measured with the last weights.
 
-    >>> {name: one.sharing for name, one in of_its_layers(emergence()).items() if "token" in one.sharing}
+    >>> {name: one.sharing for name, one in fit_conditions(emergence()).items() if "token" in one.sharing}
     {'shared': 'sep=token', 'half': 'sep=token,1', 'none': 'sep=token,1-2'}
     """
     found = {}
@@ -92,7 +89,7 @@ def of_its_layers(recipes: Mapping[str, TrainRecipe]) -> dict[str, TrainRecipe]:
             remedy = "half of them are separate in one condition"
             refuse("encoder.layers", "an even number", str(layers), remedy)
         if one.select != "last":
-            expected = 'select="last", since tokens are aligned as they are at the end'
+            expected = '"last", since the alignment of tokens is measured with the last weights'
             refuse("select", expected, repr(one.select), "leave it out")
         if (until := {"half": layers // 2, "none": layers}.get(name)) is not None:
             separate = "1" if until == 1 else f"1-{until}"

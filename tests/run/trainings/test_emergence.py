@@ -241,5 +241,5 @@ def test_half_and_all_layers_are_those_of_the_encoder():
     assert plans["half"] == "sep=token,1-2" and plans["none"] == "sep=token,1-4"
     with pytest.raises(InputError, match="encoder.layers: expected an even number, got 1"):
         training_recipes("emergence", {"encoder.layers": 1})
-    with pytest.raises(InputError, match='select: expected select="last"'):
+    with pytest.raises(InputError, match='select: expected "last"'):
         training_recipes("emergence", {"select": "best"})
