@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import types
 import typing
 import unicodedata
@@ -409,11 +410,8 @@ def make_folder(path: str | Path, argument: str) -> Path:
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / f".writable.{os.getpid()}"
-        try:
-            probe.write_bytes(b"crosslens")
-        finally:
-            probe.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=path) as probe:  # nameless, so that a kill leaves nothing
+            probe.write(b"crosslens")
     except OSError as error:
         expected = "a folder that can be written to"
         remedy = "choose another folder or make room"

@@ -22,6 +22,7 @@ from crosslens.models.finetuning.batches import by_length, padded
 from crosslens.models.finetuning.derived import rows_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
+from crosslens.models.machine.distributed import own_rank
 from crosslens.models.network.scalar_mix import ScalarMixLSTM
 from crosslens.models.network.transformer_layers import TransformerLayers
 from crosslens.progress import Progress
@@ -102,7 +103,7 @@ class FrozenStates:
         encoder, begins = self.encoder, np.cumsum([0, *(len(row.ids) for row in rows)])
         shape = (int(begins[-1]), encoder.layers, encoder.d)
         # torchrun's processes each make one
-        mine = os.environ.get("RANK", "0")
+        mine = own_rank()
         aside, told = path.with_suffix(f".{mine}.partial"), path.with_suffix(f".{mine}.encoded")
         made, encoded = self._begun(aside, told, shape, len(rows))
         with Progress(len(rows), f"encoding by {encoder.name}, frozen", "inputs") as progress:

@@ -31,7 +31,7 @@ from crosslens.errors import CrosslensError, check_choice, refuse
 from crosslens.models.network.encoder import Layer, PerLanguage
 from crosslens.progress import be_quiet, is_quiet
 
-__all__ = ["World", "gathered", "join_world", "like", "spread", "whole"]
+__all__ = ["World", "gathered", "join_world", "like", "own_rank", "spread", "whole"]
 
 _Value = TypeVar("_Value")
 # the first process may learn vocabularies and tokenise for long while the others wait
@@ -156,6 +156,14 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
     finally:
         be_quiet(quiet)
         dist.destroy_process_group(talk if joined else None)
+
+
+def own_rank() -> int:
+    """The number of this process among those that train together, whether torchrun started them or
+    the caller joined a group of torch.distributed; 0 of one that stands alone."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    return int(os.environ.get("RANK", "0"))
 
 
 def _my_gpu(number: str | None = None, size: int = 1) -> int:

@@ -70,7 +70,13 @@ from crosslens.models.training.frozen_embeddings import (
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep, filled_up
 from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
-from crosslens.models.training.sources import fit_to_text, held_out_size, read_source, split_rows
+from crosslens.models.training.sources import (
+    excluded_contents,
+    fit_to_text,
+    held_out_size,
+    read_source,
+    split_rows,
+)
 from crosslens.models.training.starts import (
     check_start,
     start_fingerprint,
@@ -79,7 +85,6 @@ from crosslens.models.training.starts import (
 )
 from crosslens.models.training.validation import choice_measure, validate
 from crosslens.progress import say
-from crosslens.readers.plain import read_text
 
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "prepare", "train"]
 
@@ -404,7 +409,7 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
         settings["start"] = start_fingerprint(recipe)
     if recipe.embeddings:
         settings["embeddings"] = embeddings_fingerprint(recipe)
-    settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
+    settings["exclude"] = excluded_contents(recipe)
     return json.loads(json.dumps(settings))
 
 

@@ -20,7 +20,14 @@ from crosslens.models.training.settings import Source, TrainRecipe, resolve
 from crosslens.readers.data_set import read_dataset
 from crosslens.readers.plain import read_text, read_tsv
 
-__all__ = ["Rows", "fit_to_text", "held_out_size", "read_source", "split_rows"]
+__all__ = [
+    "Rows",
+    "excluded_contents",
+    "fit_to_text",
+    "held_out_size",
+    "read_source",
+    "split_rows",
+]
 
 _VALIDATION = 300  # sentences of a source that are held out, where the recipe does not say
 
@@ -216,6 +223,11 @@ def split_rows(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]])
         )
         for name, texts in corpora.items()
     }
+
+
+def excluded_contents(recipe: TrainRecipe) -> list[str]:
+    """What a recipe's files of sentences not to train on say, as one name for each file."""
+    return [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
 
 
 def _excluded(recipe: TrainRecipe) -> set[str]:

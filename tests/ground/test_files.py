@@ -160,9 +160,17 @@ def test_make_folder_makes_parents_and_leaves_nothing_in_it(tmp_path):
 
 def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
     # root may write anywhere, so the system is asked to refuse
-    monkeypatch.setattr("pathlib.Path.write_bytes", fail(errno.EROFS))
+    monkeypatch.setattr("tempfile.TemporaryFile", fail(errno.EROFS))
     with pytest.raises(OutputError, match=r"^--out: .*got .+ \(Read-only"):
         make_folder(tmp_path / "out", "--out")
+
+
+def test_a_kill_while_a_folder_is_tried_leaves_nothing_in_it(tmp_path):
+    kill = "import os, sys, tempfile as t; real = t.TemporaryFile\n"
+    kill += "t.TemporaryFile = lambda *a, **k: (real(*a, **k), os.kill(os.getpid(), 9))\n"
+    kill += "from crosslens.files import make_folder; make_folder(sys.argv[1], 'out')"
+    assert subprocess.run([sys.executable, "-c", kill, tmp_path], check=False).returncode == -9
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_below_a_file_is_refused(tmp_path):

@@ -65,8 +65,7 @@ def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any
     ------
     InputError: a text is missing, unfit or too short; or settings do not go together.
     """
-    from crosslens.models.training.sources import fit_to_text, read_source
-    from crosslens.readers.plain import read_text
+    from crosslens.models.training.sources import excluded_contents, fit_to_text, read_source
 
     settings = {}
     for name, recipe in recipes.items():
@@ -76,7 +75,7 @@ def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any
         for source in told["sources"]:
             texts = corpora[source["name"]].items()
             source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in texts}
-        told["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
+        told["exclude"] = excluded_contents(recipe)
         settings[name] = json.loads(json.dumps(told))
     return settings
 

@@ -393,3 +393,13 @@ def test_one_process_may_ask_for_a_gpu_by_its_number(monkeypatch):
     for name in ("cuda:2", "cuda:", "cuda:x"):
         with pytest.raises(InputError, match="device: .* cuda:0 to cuda:1, got"), join_world(name):
             pass
+
+
+def test_a_process_knows_its_number_from_torchrun_or_from_the_group_it_joined(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    assert distributed.own_rank() == 0
+    monkeypatch.setenv("RANK", "3")
+    assert distributed.own_rank() == 3
+    monkeypatch.setattr(distributed.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed.dist, "get_rank", lambda: 1)
+    assert distributed.own_rank() == 1
