@@ -58,10 +58,12 @@ def layer_figure(
         )
     means = [f"mean_{task}" for task in tasks]
     chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
-    paired = [s for s in chosen if _is_paired(s)]
-    several = len({s.encoder for s in paired if s.encoder}) > 1  # a controlled study
+    compared = [s for s in chosen if _is_paired(s)]
+    paired = _over_seeds(compared)
+    seeds = len(paired) < len(compared)  # a controlled study
+    several = len({s.encoder for s in paired if s.encoder}) > 1  # of several conditions
     if several and (drawn := _by_encoder(paired)):
-        return curves_figure(drawn, _about(_plain(paired), ()))
+        return curves_figure(drawn, _about(_plain(paired), (), seeds))
     parts = [
         *study_curves(study_of(paired, dict(config or {}), Path())),
         *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
@@ -71,15 +73,15 @@ def layer_figure(
     if not parts:
         remedy = "a training's curves are in its report"
         refuse("scores", "measurements of several layers", f"{len(scores)} others", remedy)
-    return curves_figure(parts, _about(chosen, averaged))
+    return curves_figure(parts, _about(chosen, averaged, seeds))
 
 
-def _about(scores: Sequence[Score], averaged: Sequence[Score]) -> str:
+def _about(scores: Sequence[Score], averaged: Sequence[Score], seeds: bool) -> str:
     """Whose layers, in which languages, and what is drawn.
 
     Parameters
     ----------
-    averaged: those among them of which means are drawn.
+    averaged: those among them of which means are drawn. seeds: whether scores are means over seeds.
     """
     by_layer = [score for score in scores if score.layer is not None]
     encoders = list(dict.fromkeys(score.encoder for score in by_layer if score.encoder))
@@ -88,6 +90,7 @@ def _about(scores: Sequence[Score], averaged: Sequence[Score]) -> str:
     told = [
         join(encoders, most=_MOST_NAMED, rest="more encoders"),
         join([language(code) for code in codes], most=_MOST_NAMED, rest="more languages"),
+        "means over seeds" if seeds else "",
         "means over directions or pairs" if len(ways) > 1 else "",
         "bands: 95\N{NO-BREAK SPACE}% intervals"
         if any(score.low is not None for score in by_layer)
@@ -102,13 +105,22 @@ def _by_encoder(scores: Sequence[Score]) -> list[Curves]:
 
 
 def _plain(scores: Sequence[Score]) -> list[Score]:
-    """What a study found without a map: means over seeds, where they are there."""
-    plain = [
+    """What a study found without a map."""
+    return [
         s
         for s in scores
         if s.condition in (None, "unaligned") and s.evidence.part in (None, "held_out")
     ]
-    return [score for score in plain if score.seed is None] or plain
+
+
+def _over_seeds(scores: Sequence[Score]) -> list[Score]:
+    """What was measured, by the means over seeds alone where there are any."""
+
+    def what(score: Score) -> tuple[str | None, ...]:
+        return score.encoder, score.task, score.quantity, score.condition
+
+    means = {what(score) for score in scores if score.seed is None}
+    return [score for score in scores if score.seed is None or what(score) not in means]
 
 
 def _by_condition(scores: Sequence[Score]) -> list[Curves]:

@@ -335,6 +335,27 @@ def test_conditions_of_a_controlled_study_have_a_line_each_of_means_over_seeds()
             if len(line.get_ydata())
         }
         assert drawn == set(expected)
+        assert ("means over seeds" in said(figure)) == (some is not scores)
+
+
+def test_a_study_of_one_condition_is_drawn_by_its_means_over_seeds():
+    told = {"quantity": "precision_at_1", "n": 9, "task": "sentence_retrieval"}
+    told |= {"encoder": "default", "source": "eng", "details": {"part": "held_out"}}
+    ways = {"unaligned": 0.0, "random_encoder": 0.1}
+    scores = [
+        Score(**told, target="fra", condition=way, layer=layer, seed=seed, value=value + more)
+        for way, more in ways.items()
+        for layer in (0, 1)
+        for seed, value in ((0, 0.2), (1, 0.6), (None, 0.4))
+    ]
+    figure = layer_figure(scores)
+    drawn = {round(float(line.get_ydata()[0]), 6) for line in figure.axes[0].get_lines()}
+    assert {0.4, 0.5} <= drawn and not drawn & {0.2, 0.3, 0.6, 0.7}
+    assert "means over seeds" in said(figure)
+
+
+def said(figure):
+    return " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
 
 
 def keys(found):
