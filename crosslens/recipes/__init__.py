@@ -237,4 +237,6 @@ def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:
 def _beside(recipe: Path, file: Any) -> Any:
     """A path that is counted from the recipe's folder; anything but a string is left for the type
     check."""
+    if file == "":  # it would be the folder itself
+        refuse(str(recipe), "the name of a file", "an empty one", "name the file")
     return str(recipe.parent / file) if isinstance(file, str) else file

@@ -10,6 +10,7 @@ from typed import typed
 
 from crosslens.asked import asked_of, keep_asked, read_asked
 from crosslens.cli.main import main
+from crosslens.errors import InputError
 from crosslens.files import claim_folder, read_json
 from crosslens.recipes import load_recipe
 from crosslens.recipes.quickstart import DATA
@@ -352,6 +353,18 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
         (tmp_path / f"{encoding}.toml").write_text(text, encoding=encoding)
     one, other = (load_recipe(str(tmp_path / f"{e}.toml")) for e in ("utf-8", "utf-8-sig"))
     assert one == other
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['exclude = [""]', 'sources = [{name = "a", texts = {eng = ""}}]'],
+    ids=["left", "text"],
+)
+def test_an_empty_path_in_a_recipe_is_not_its_folder(tmp_path, given):
+    path = tmp_path / "empty.toml"
+    path.write_text('name = "x"\nsteps = 1\n' + given)
+    with pytest.raises(InputError, match=r"empty\.toml: expected the name of a file, got an empty"):
+        load_recipe(str(path))
 
 
 def test_calls_that_write_into_one_folder_at_once_are_all_kept(tmp_path):
