@@ -149,11 +149,8 @@ def transfer_data(
         test = [language for language in there if _has(task, data, language, there)]
     data_of, found = data_of or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
-        found[language] = splits_of(
-            task, data, data_of.get(language, language), segment, apart=apart
-        )
-        if language in data_of:
-            found[language] = called(found[language], language)
+        own = splits_of(task, data, data_of.get(language, language), segment, apart=apart)
+        found[language] = called(own, language) if language in data_of else own
     for option, languages in (("--train", train), ("--test", test)):
         _check_once(option, languages, found)
     _check_labels([found[language] for language in train], [*found.values()])
@@ -162,12 +159,7 @@ def transfer_data(
         part: [_limited(one.splits[part], limit, seed, task) for one in trained.values()]
         for part in ("train", "dev")
     }
-    classes = sorted(
-        {label for one in parts["train"] for row in one.labels for label in _each(row)} - {""}
-    )
-    if len(classes) < 2 and task.kind != "answer":
-        got = ", ".join(map(repr, classes)) or "none"
-        refuse(f"task {name}", "training items of two classes or more", got, "give more items")
+    classes = _classes(task, parts["train"])
     names = _names_of(found, test)
     whole = {
         names[language]: _test_split(language, found, trained, data_of.get(language))
@@ -177,10 +169,7 @@ def transfer_data(
     sampled = any(one.how.startswith("a random") for one in trained.values())
     fresh, shared = _unseen(whole, seen)
     if sampled:
-        for language, split in fresh.items():
-            if not len(split):
-                expected = f"test items in {language} whose texts are not trained on"
-                refuse(f"task {name}", expected, "none", "choose other languages, or other data")
+        _check_unseen(task, fresh)
     tests = {
         language: _limited(split, limit, seed, task)
         for language, split in (fresh if sampled else whole).items()
@@ -191,25 +180,57 @@ def transfer_data(
         if "dev" in found[language].splits
         and not any(_are_one(found[language], found[one]) for one in trained)
     }
-    called_so = _names_of(found, train).values()
-    facts: dict[str, Any] = {
-        **{
-            f"{part}_items": dict(zip(called_so, map(len, parts[part]), strict=True))
-            for part in parts
-        },
-        "test_items": {language: len(split) for language, split in tests.items()},
-        "classes": classes,
-        "splits": dict(zip(called_so, (one.how for one in trained.values()), strict=True)),
-    }
+    facts = _facts(_names_of(found, train), trained, parts, tests, found)
+    facts["classes"] = classes
     if moved := {one.language: one.moved for one in found.values() if one.moved is not None}:
         facts["segment"] = {"segmenter": segment, "names_with_other_borders": moved}
-    if blank := {one.language: one.blank for one in found.values() if one.blank}:
-        facts["blank_pairs_left_out"] = blank
     if shared:
         facts["left_out_of_test" if sampled else "also_in_training"] = shared
     return TaskData(
         task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts, names
     )
+
+
+def _classes(task: Task, train: Sequence[Split]) -> list[str]:
+    """The labels of the training items, in alphabetical order; refused where there is one only."""
+    classes = sorted({label for one in train for row in one.labels for label in _each(row)} - {""})
+    if len(classes) < 2 and task.kind != "answer":
+        expected, got = "training items of two classes or more", ", ".join(map(repr, classes))
+        refuse(f"task {task.name}", expected, got or "none", "give more items")
+    return classes
+
+
+def _check_unseen(task: Task, tests: Mapping[str, Split]) -> None:
+    """Refuse a language of whose test items all have texts that are trained on."""
+    for language, split in tests.items():
+        if not len(split):
+            expected = f"test items in {language} whose texts are not trained on"
+            refuse(f"task {task.name}", expected, "none", "choose other languages, or other data")
+
+
+def _facts(
+    names: Mapping[str, str],
+    trained: Mapping[str, LanguageSplits],
+    parts: Mapping[str, Sequence[Split]],
+    tests: Mapping[str, Split],
+    found: Mapping[str, LanguageSplits],
+) -> dict[str, Any]:
+    """What a run tells of its data: numbers of items, and how splits were made.
+
+    Parameters
+    ----------
+    names: of the languages that are trained on, as they are called. found: all languages.
+    """
+    called_so = names.values()
+    facts: dict[str, Any] = {
+        f"{part}_items": dict(zip(called_so, map(len, splits), strict=True))
+        for part, splits in parts.items()
+    }
+    facts["test_items"] = {language: len(split) for language, split in tests.items()}
+    facts["splits"] = dict(zip(called_so, (one.how for one in trained.values()), strict=True))
+    if blank := {one.language: one.blank for one in found.values() if one.blank}:
+        facts["blank_pairs_left_out"] = blank
+    return facts
 
 
 def _task_of(name: str) -> Task:
