@@ -72,7 +72,9 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
         texts["dictionary"] = [line.strip() for line in lines_of if line.strip()]
     if settings.get("other") and pair is not None:
         found = _lines(settings, "other", pair[0])
-        texts["training-other"] = _as_much(found, texts["training-pair"], texts["kept-pair"])
+        texts["training-other"] = _as_much(
+            found, texts["training-pair"], [*texts["kept"], *texts["kept-pair"]]
+        )
     if study.name == "deshpande-corpora":
         texts |= _corpora_texts(texts, _lines(settings, "other"), study)
         del texts["training"]

@@ -147,7 +147,7 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
         return
     if not joined:
         dist.init_process_group("nccl" if kind == "cuda" else "gloo")
-    quiet = is_quiet()
+    quiet, talk = is_quiet(), None
     try:
         talk = dist.new_group(backend="gloo", timeout=_PATIENCE)
         world = World(dist.get_rank(), size, mine, parallel, talk)
@@ -155,7 +155,8 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
         yield world
     finally:
         be_quiet(quiet)
-        dist.destroy_process_group(talk if joined else None)
+        if not joined or talk is not None:  # a group of the caller's stays
+            dist.destroy_process_group(talk if joined else None)
 
 
 def own_rank() -> int:

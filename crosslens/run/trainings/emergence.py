@@ -38,7 +38,7 @@ from crosslens.run.study import Study, run_study
 from crosslens.run.trainings.shared import write_texts
 from crosslens.score import Score, not_measured, read_scores
 from crosslens.score_formats import format_value
-from crosslens.selection import choose
+from crosslens.selection import best_layer
 from crosslens.stats import wilson_interval
 
 __all__ = ["run_emergence", "sharing_rows", "split_rows", "split_text", "summary", "what_is_shared"]
@@ -315,8 +315,11 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
         last = _log(folder / str(name))[-1]
         pieces = next(score for score in mine if score.quantity == "token_alignment")
         found = [score for score in mine if score.quantity == "precision_at_1"]
-        choice = choose(found, lambda score: score.value, layer=lambda score: score.layer)
-        best = None if choice is None else choice.item
+        ways: dict[str | None, dict[int, Score]] = {}
+        for score in found:
+            if score.layer is not None:
+                ways.setdefault(score.source, {})[score.layer] = score
+        best = best_layer(ways.values())
         alike = [
             score
             for score in mine
@@ -335,7 +338,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
                 f"{(pieces.details or {})['by_frequency']:.4f}",
                 "not measured"
                 if best is None
-                else f"{best.layer}: {best.value:.3f} (n = {best.n})",
+                else f"{best.layer}: {best.mean:.3f} (n = {best.scores[0].n})",
                 format_value(alike[0].value, 3) if alike else "-",
             )
         )
@@ -345,6 +348,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
         f"copy, among {n}; chance {1 / n:.4f}. "
         "By frequency: the P@1 to be expected if embeddings told how frequent a subword is, as "
         "they do, and nothing else. "
-        "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
+        "P@1 of sentences and debiased CKA: held-out sentences, no map, at the "
+        "layer where the mean over both directions is highest. No parallel text was used."
     )
     return rows, "\n".join([text, *dict.fromkeys(reasons)])

@@ -369,6 +369,23 @@ def test_alone_nothing_is_exchanged():
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_lost_connection_is_what_is_told(monkeypatch, joined):
+    ended = []
+    for name, answer in {
+        "is_initialized": joined,
+        "get_world_size": 2,
+        "init_process_group": None,
+    }.items():
+        monkeypatch.setattr(distributed.dist, name, lambda *given, answer=answer: answer)
+    monkeypatch.setattr(distributed.dist, "new_group", lambda **given: 1 / 0)
+    monkeypatch.setattr(distributed.dist, "destroy_process_group", ended.append)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ZeroDivisionError), join_world("cpu"):
+        pass
+    assert ended == ([] if joined else [None])  # what the caller joined stays
+
+
 def test_what_is_no_device_or_way_is_refused(monkeypatch):
     with pytest.raises(InputError, match="parallel: .*got 'tp'"), join_world("cpu", "tp"):
         pass

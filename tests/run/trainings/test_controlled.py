@@ -1084,7 +1084,7 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
 def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
     lines = [f"{n} zzo {'mmo ' * (n % 9)}" for n in range(3000)]
     kept = study_texts(controlled_study("conneau-sharing", natural), natural)
-    same = [kept["kept-pair"][0], kept["training-pair"][0]]
+    same = [kept["kept"][0], kept["kept-pair"][0], kept["training-pair"][0]]
     (tmp_path / "other").write_text("\n".join([*same, *lines]))
     told = {**natural, "other": str(tmp_path / "other")}
     study = controlled_study("conneau-sharing", told)

@@ -158,6 +158,13 @@ def test_the_summary_has_a_row_for_each_condition(finished):
     rows, text = summary(finished)
     assert [row[0] for row in rows] == ["condition", *RUN]
     assert all(len(row) == len(rows[0]) for row in rows) and "chance" in text
+    values = {}
+    for score in read_scores(finished / "scores.jsonl"):
+        if score.quantity == "precision_at_1":
+            values.setdefault((score.condition, score.layer), []).append(score.value)
+    for name, *_, told, _ in rows[1:]:
+        best = max(sum(two) / len(two) for (one, _), two in values.items() if one == name)
+        assert f": {best:.3f} (n" in told
 
 
 def test_what_each_condition_shares_is_counted_in_its_model(finished):
