@@ -135,6 +135,9 @@ def _check(block: np.ndarray, transformation: Transformation, style: str) -> Non
 def _keeping(transformation: Transformation, kept: tuple[int, ...]) -> Transformation:
     """The same transformation; the numbers that transliteration keeps are those of the block."""
     if isinstance(transformation, SubwordTransliteration):
+        if transformation.kept not in (SubwordTransliteration.kept, kept):
+            expected = "no numbers that stay, since the block's special tokens say which do"
+            refuse("transformation", expected, transformation.name, "leave them out")
         return dataclasses.replace(transformation, kept=kept)
     if isinstance(transformation, Composition):
         return Composition(tuple(_keeping(part, kept) for part in transformation.parts))

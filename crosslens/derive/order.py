@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from jaxtyping import Float
 
+from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus
 from crosslens.derive.labels import check_tree
 from crosslens.derive.order_features import size_events
@@ -146,8 +147,10 @@ class WordOrder(Transformation):
 
         Raises
         ------
-        InputError: other classes of heads, or a model without features.
+        InputError: other classes of heads, a model without features, or a share that is not between
+            0 and 1.
         """
+        check_fraction(share, "share")
         both = [*self.models.values(), *substrate.models.values()]
         if self.models.keys() != substrate.models.keys() or not all(
             isinstance(one, OrderModel) for one in both

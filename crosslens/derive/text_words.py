@@ -1,6 +1,7 @@
 """The words that a plain text is derived by, and where its sentences end."""
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -84,6 +85,7 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
     ['Mr . Fox ate .', '“ Good ! ” he said .']
     """
     bounds, start, place, n = list[tuple[int, int]](), 0, 0, len(words)
+    quotes = [0, *itertools.accumulate(word == '"' for word in words)]
     while place < n:
         word = words[place]
         place += 1
@@ -91,7 +93,7 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
             continue
         if _abbreviated(words, place - 1):
             continue
-        while place < n and _closes_behind(words, place):
+        while place < n and _closes_behind(words[place], quotes[place]):
             place += 1
         if place < n and _begins(words[place]):
             bounds.append((start, place))
@@ -104,10 +106,10 @@ def _closes(word: str) -> bool:
     return word.rstrip("".join(_CLOSING))[-1:] in {*_ENDS}
 
 
-def _closes_behind(words: Sequence[str], place: int) -> bool:
-    """Whether a quote or bracket is closed; a straight quote is where one is open in the line."""
-    word = words[place]
-    return word in _CLOSING and (word != '"' or words[:place].count(word) % 2 == 1)
+def _closes_behind(word: str, quotes: int) -> bool:
+    """Whether a quote or bracket is closed; a straight quote is where one is open in the line, by
+    how many stand before it."""
+    return word in _CLOSING and (word != '"' or quotes % 2 == 1)
 
 
 def _begins(word: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = ["study_texts"]
 
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
 _LONGEST = 12  # words of its other sides
+_FILLED = 0.95  # of what sides of equal size are to have
 _LETTERS = 30  # where nothing stands between spaces
 
 
@@ -96,7 +97,7 @@ def _as_much(lines: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> 
     if (there := int(lengths.sum())) < room:
         expected = f"other lines than those of pair, of {room:,} characters together, as it has"
         refuse("other", expected, f"{there:,}", "give more text")
-    return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]))
+    return _cut(lines, lengths, room, np.random.default_rng([0, 0xCC]), "other")
 
 
 def _check_reordered(lines: Sequence[str], others: Sequence[str]) -> None:
@@ -198,13 +199,20 @@ def _corpora_texts(
     if (there := int(lengths["other"].sum())) < room:
         expected = f"lines that data lacks, of {room:,} tokens together, as half of data has"
         refuse("other", expected, f"{there:,}", "give more text, or fewer lines of data")
-    return {name: _cut(mine, lengths[name], room, rng) for name, mine in found.items()}
+    return {
+        name: _cut(mine, lengths[name], room, rng, "other" if name == "other" else "data")
+        for name, mine in found.items()
+    }
 
 
 def _cut(
-    lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator
+    lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator, name: str
 ) -> list[str]:
-    """Lines sampled at random until they have ``room`` together, in their order."""
+    """Lines sampled at random until they have ``room`` together, in their order; refused by the name
+    of their text where they are so long that much less is filled."""
     order = rng.permutation(len(lines))
     taken = order[np.cumsum(lengths[order]) <= room]
+    if (filled := int(lengths[taken].sum())) < _FILLED * room:
+        expected = f"lines of sentences, of which {room:,} can be filled"
+        refuse(name, expected, f"longer ones, which fill {filled:,}", "divide them into sentences")
     return [lines[i] for i in np.sort(taken).tolist()]

@@ -167,3 +167,11 @@ def test_numbers_beyond_the_vocabulary_or_its_copy_are_refused():
     for beyond in (9, 20):
         with pytest.raises(InputError, match=f"undo: expected numbers from 10 to 19, got {beyond}"):
             how.undo([beyond], 0, 0)
+
+
+def test_a_transliteration_keeps_what_the_block_says_and_no_numbers_of_its_own():
+    with pytest.raises(InputError, match="no numbers that stay.*0-1-2-3-4'?; leave them out"):
+        derive_block([0, 3, 57, 2, 1], "transliteration:40000,0-1-2-3-4")
+    with pytest.raises(InputError, match="leave them out"):
+        derive_block([0, 3, 57, 2, 1], "inversion + transliteration:40000,0-7")
+    derive_block([0, 3, 57, 2, 1], "transliteration:40000,0-1-2-3-4", style="fixed")

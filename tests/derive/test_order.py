@@ -191,6 +191,8 @@ def test_mixed_with_the_substrate(order):
     one = canonical(nodes(projective(1, seed=9)[0])[0])._replace(part="N")
     expected = 0.95 * order.models["N"].scores(one) + 0.05 * other.models["N"].scores(one)
     np.testing.assert_allclose(order.mixed_with(other).models["N"].scores(one), expected)
+    for share in (float("nan"), -3, 0, 1, 7):
+        assert refusal(order.mixed_with, other, share).startswith("share: expected a fraction")
     weights = learn_word_order(treebank(projective(20)), model="relation-weights")
     assert "log-linear" in refusal(order.mixed_with, weights)
     assert "log-linear" in refusal(

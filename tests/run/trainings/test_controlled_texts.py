@@ -68,6 +68,17 @@ def test_halves_are_divided_at_random_and_what_is_cut_is_taken_at_random(write, 
     assert first != second and {room for _, room in cut} == {min(tokens)}
 
 
+@pytest.mark.parametrize("name", ["deshpande-corpora", "conneau-sharing"])
+def test_another_text_of_documents_is_refused_before_anything_is_trained(write, name):
+    """Whole lines are taken: of a line that is as long as a text nothing would be left."""
+    files = {"data": write("eng", sentences(700))}
+    if name == "conneau-sharing":
+        files["pair"] = "nld:" + write("nld", [line.upper() for line in sentences(700)])
+    files["other"] = write("documents", [" ".join(f"{n}x" for n in range(20_000))])
+    with pytest.raises(InputError, match="^other: expected lines of sentences.*fill 0; divide"):
+        texts_of(name, **files)
+
+
 def test_anchors_of_a_copy_are_words_of_letters(write):
     lines = [f"{line} 12 , it's" for line in sentences(700)]
     words = [
