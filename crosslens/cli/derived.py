@@ -136,6 +136,9 @@ def _check_files(
                 refuse(path, "a file", "no such file", "correct the path")
             if by is not None:
                 check_derives(by, kind, path)
+            if ordered and kind not in ("text", "treebank"):
+                expected = "trees, whose words are put in order"
+                refuse(path, expected, f"a file of --{kind}", "give --treebank, or --text")
             trees = path.removesuffix(".gz").endswith(".conllu")
             if kind == "text" and ordered and not (parsed or trees):
                 remedy = "add --parser, or give a treebank (.conllu)"

@@ -50,7 +50,8 @@ def word_order(
     """
     if str(path).endswith(".json"):
         order = read_word_order(path, parts=parts, model=model, choice=choice)
-        if order.language != language:
+        # a mixed order is that of its first language: fra-with-0.05-eng
+        if language not in (order.language, order.language.partition("-with-")[0]):
             got = quote(language)
             refuse("language", f"{order.language}, whose order {path} has", got, "name it so")
         return order

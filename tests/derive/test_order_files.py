@@ -60,6 +60,17 @@ def test_a_saved_order_orders_as_the_one_that_was_learnt(saved, kind, choice):
     assert path.read_bytes() == content
 
 
+def test_a_saved_mixture_is_that_of_its_first_language(saved, tmp_path):
+    order, _ = saved["log-linear"]
+    other = learn_word_order(treebank(projective(60, seed=3), "eng"))
+    save_word_order(order.mixed_with(other), tmp_path / "mixed.json")
+    for language in ("fra", "fra-with-0.05-eng"):
+        found = cl.word_order(tmp_path / "mixed.json", language)
+        assert found.name == "order:fra-with-0.05-eng"
+    with pytest.raises(InputError, match="language: expected fra-with-0.05-eng, .*, got 'eng'"):
+        cl.word_order(tmp_path / "mixed.json", "eng")
+
+
 def test_one_class_of_heads_is_taken_and_one_that_is_not_there_is_refused(saved, tmp_path):
     _, path = saved["log-linear"]
     nouns = read_word_order(path, parts="N")
@@ -161,6 +172,13 @@ def test_what_cannot_be_put_in_order_is_refused_before_an_order_is_learnt(tmp_pa
         (
             ["--text", f"eng={tmp_path / 'eng.txt'}"],
             "eng.txt: expected trees, whose words are put in order, got plain text; add --parser",
+        ),
+        *(
+            (
+                [f"--{kind}", f"eng={tmp_path / 'eng.txt'}"],
+                f"eng.txt: expected trees, whose words are put in order, got a file of --{kind};",
+            )
+            for kind in ("labels", "iob2", "pairs", "questions")
         ),
     ):
         assert main(["derive", *given, *order, "--out", str(tmp_path / "out")]) == 2
