@@ -35,6 +35,9 @@ class _Model(Protocol):
         """The logarithm of each order's probability, but for a constant."""
 
 
+_MIXED = "-with-"  # between the language of an order and what is mixed into it
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordOrder(Transformation):
     """The words of each noun and verb, with those of its dependents, in the order of another
@@ -161,8 +164,13 @@ class WordOrder(Transformation):
             part: mixed(model, substrate.models[part], share)  # type: ignore[arg-type]
             for part, model in self.models.items()
         }
-        language = f"{self.language}-with-{share:g}-{substrate.language}"
+        language = f"{self.language}{_MIXED}{share:g}-{substrate.language}"
         return dataclasses.replace(self, language=language, models=models)
+
+    def is_of(self, language: str) -> bool:
+        """Whether it is called the order of a language, or is mixed of that and another one
+        (fra-with-0.05-eng of fra)."""
+        return language in (self.language, self.language.partition(_MIXED)[0])
 
 
 def learn_word_order(

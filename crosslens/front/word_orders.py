@@ -50,8 +50,7 @@ def word_order(
     """
     if str(path).endswith(".json"):
         order = read_word_order(path, parts=parts, model=model, choice=choice)
-        # a mixed order is that of its first language: fra-with-0.05-eng
-        if language not in (order.language, order.language.partition("-with-")[0]):
+        if not order.is_of(language):
             got = quote(language)
             refuse("language", f"{order.language}, whose order {path} has", got, "name it so")
         return order

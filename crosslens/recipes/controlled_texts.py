@@ -22,7 +22,7 @@ __all__ = ["study_texts"]
 
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
 _LONGEST = 12  # words of its other sides
-_FILLED = 0.95  # of what sides of equal size are to have
+_FILLED = 0.95  # least share of a wanted size that whole lines have to make up
 _LETTERS = 30  # where nothing stands between spaces
 
 
@@ -208,11 +208,12 @@ def _corpora_texts(
 def _cut(
     lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator, name: str
 ) -> list[str]:
-    """Lines sampled at random until they have ``room`` together, in their order; refused by the name
-    of their text where they are so long that much less is filled."""
+    """Lines sampled at random until they have ``room`` together, in their order; a text (``name``) of
+    lines so long that they have much less is refused."""
     order = rng.permutation(len(lines))
     taken = order[np.cumsum(lengths[order]) <= room]
     if (filled := int(lengths[taken].sum())) < _FILLED * room:
-        expected = f"lines of sentences, of which {room:,} can be filled"
-        refuse(name, expected, f"longer ones, which fill {filled:,}", "divide them into sentences")
+        expected = f"whole lines that have {room:,} together, as the other texts have"
+        got = f"lines so long that those which fit have {filled:,}"
+        refuse(name, expected, got, "write one sentence on each line")
     return [lines[i] for i in np.sort(taken).tolist()]

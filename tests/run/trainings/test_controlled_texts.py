@@ -75,7 +75,9 @@ def test_another_text_of_documents_is_refused_before_anything_is_trained(write, 
     if name == "conneau-sharing":
         files["pair"] = "nld:" + write("nld", [line.upper() for line in sentences(700)])
     files["other"] = write("documents", [" ".join(f"{n}x" for n in range(20_000))])
-    with pytest.raises(InputError, match="^other: expected lines of sentences.*fill 0; divide"):
+    with pytest.raises(
+        InputError, match="^other: expected whole lines that have .* fit have 0; write"
+    ):
         texts_of(name, **files)
 
 
