@@ -33,6 +33,34 @@ def extract_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_common(parser, "text", required=True, help=kinds)
     add_common(parser, "out", required=True, help="folder; each text becomes DIR/LANGUAGE")
+    _add_vectors(parser)
+    _add_reading(parser)
+    add_common(parser, "language")
+    add("--revision", metavar="NAME", help="commit, tag or branch of an encoder on the hub")
+    add(
+        "--random-seed",
+        type=whole_number,
+        metavar="SEED",
+        help="re-initialise the encoder at random from this seed (a control)",
+    )
+    add_common(parser, "device")
+    add(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="numbers that are computed with (default: %(default)s)",
+    )
+    add(
+        "--restart",
+        action="store_true",
+        help="delete what a run that was stopped has left half written, and begin anew",
+    )
+    add_common(parser, "trust-remote-code")
+
+
+def _add_vectors(parser: argparse.ArgumentParser) -> None:
+    """What gets a vector, from which states, and how it is written."""
+    add = parser.add_argument
     add(
         "--unit",
         choices=_UNITS,
@@ -66,6 +94,11 @@ def extract_arguments(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="numbers on disk (default: %(default)s)",
     )
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    """How a text is read."""
+    add = parser.add_argument
     add(
         "--words",
         default="whitespace",
@@ -88,27 +121,6 @@ def extract_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
     add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
-    add_common(parser, "language")
-    add("--revision", metavar="NAME", help="commit, tag or branch of an encoder on the hub")
-    add(
-        "--random-seed",
-        type=whole_number,
-        metavar="SEED",
-        help="re-initialise the encoder at random from this seed (a control)",
-    )
-    add_common(parser, "device")
-    add(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="numbers that are computed with (default: %(default)s)",
-    )
-    add(
-        "--restart",
-        action="store_true",
-        help="delete what a run that was stopped has left half written, and begin anew",
-    )
-    add_common(parser, "trust-remote-code")
 
 
 def extract(arguments: argparse.Namespace) -> None:

@@ -110,20 +110,15 @@ def extract_files(
                     check_text(one, corpus, reading, second)
         with world.together():
             if world.first:
-                make_folder(out, "--out")
-                encoders = [
-                    str(name) if code == "*" else f"{code}={name}" for code, name in each.items()
-                ]
                 shown = {
                     **{**numbers, **loading, "device": device},
                     **{"unit": unit, "pool": pool, "words": words, "long": long_input},
-                    **{"outputs": ",".join(outputs), "encoder": encoders},
-                    "text": [f"{code}={path}" for code, path in texts.items()],
+                    "outputs": ",".join(outputs),
                     "layers": None if layers is None else ",".join(map(str, layers)),
                     "special_tokens": special_tokens or None,
                     "lowercase": lowercase or None,
                 }
-                keep_asked(out, "extract", asked_of(shown, ["encoder", "text"]), ["text"])
+                _keep(out, each, texts, shown)
         return {
             code: extract(
                 loaded[names[code]],
@@ -141,6 +136,20 @@ def extract_files(
             )
             for code, (corpus, second) in read.items()
         }
+
+
+def _keep(
+    out: Path,
+    encoders: Mapping[str, str | Path],
+    texts: Mapping[str, str | Path],
+    shown: Mapping[str, Any],
+) -> None:
+    """Make the folder and write into it what was asked, so that it can be asked again."""
+    make_folder(out, "--out")
+    named = [str(one) if code == "*" else f"{code}={one}" for code, one in encoders.items()]
+    read = [f"{code}={path}" for code, path in texts.items()]
+    asked = asked_of({**shown, "encoder": named, "text": read}, ["encoder", "text"])
+    keep_asked(out, "extract", asked, ["text"])
 
 
 def _read(path: str, language: str, unit: str, words: str) -> tuple[Corpus, Corpus | None]:

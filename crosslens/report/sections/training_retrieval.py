@@ -3,6 +3,7 @@ and the table."""
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -172,8 +173,6 @@ def _series_panels(
 ) -> tuple[list[str], float]:
     """P@1 over tokens, and where their axis ends: only the first panel (the mean over pairs, where
     there are several), or the others."""
-    unit, x_label = token_axis(run)
-    places = [validation.tokens / unit for validation in run.validations]
     series = {
         (source, stream): _series(run, stream, best.layer)
         for source, best in bests.items()
@@ -182,73 +181,85 @@ def _series_panels(
     top = upper_limit(
         {i: _plain(value)} for values in series.values() for i, value in enumerate(values)
     )
-    axis = Axis("P@1 (fraction)", (-0.025 * top, 1.01 * top))
-    styles = {source: series_style(i) for i, source in enumerate(bests)}
-
-    entries = [(styles[source], f"{source}, layer {best.layer}") for source, best in bests.items()]
-
-    def draw(
-        title: str, shown: dict[str, list[float]], counts: dict[str, list[int | None]], spoken: str
-    ) -> str:
-        lines = [Line(places, values, styles[source]) for source, values in shown.items()]
-        ends = [
-            f"{source} (layer {bests[source].layer}) {_ends(values)}"
-            for source, values in shown.items()
-        ]
-        label = (
-            f"Held-out retrieval P@1 over tokens seen, {spoken}, first to last validation: "
-            f"{'; '.join(ends)}"
-        )
-        picture = series_panel(numbering.panel(), label, lines, x_label, axis, narrow=not first)
-        alone = len(bests) == 1
-        names = "" if alone else " · ".join(f"{source} {among(counts[source])}" for source in shown)
-        key = legend(entries, sticky=False) if first else ""
-        return panel(
-            title,
-            among(n for some in counts.values() for n in some) if alone else "",
-            picture,
-            names,
-            key=key,
-        )
-
     pairs = run.pairs()
     if first and len(pairs) > 1:
-        groups = {
-            source: [values for (of, _), values in series.items() if of == source]
-            for source in bests
-        }
-        means = {
-            source: [math.fsum(column) / len(column) for column in zip(*group, strict=True)]
-            for source, group in groups.items()
-        }
-        counts = {
-            source: [run.held_out(stream) for stream in run.streams(source)] for source in bests
-        }
-        return [
-            draw(
-                "Held-out retrieval, mean over pairs",
-                means,
-                counts,
-                "mean over the pairs of a source",
-            )
-        ], top
-    panels = []
-    for pair in pairs if first else pairs[:_MOST] if len(pairs) > 1 else []:
-        here = {
-            source: values
-            for (source, stream), values in series.items()
-            if split_stream(stream)[1] == pair
-        }
-        names, title = _called(run, pair), "Held-out retrieval, " if first else ""
-        panels.append(
-            draw(
-                title + names,
-                here,
-                {source: [run.held_out(f"{source} {pair}")] for source in here},
-                names,
-            )
-        )
-    return panels, top
+        wanted = [_mean_over_pairs(run, series, bests)]
+    else:
+        shown = pairs if first else pairs[:_MOST] if len(pairs) > 1 else []
+        wanted = [_of_pair(run, series, pair, alone=first) for pair in shown]
+    return [_series_panel(run, numbering, bests, one, top, first=first) for one in wanted], top
+
+
+class _Drawn(NamedTuple):
+    """What one panel draws: P@1 validation by validation, and numbers of held-out pairs, of each
+    source."""
+
+    title: str
+    values: dict[str, list[float]]
+    counts: dict[str, list[int | None]]
+    spoken: str
+
+
+def _mean_over_pairs(
+    run: Training, series: dict[tuple[str, str], list[float]], bests: dict[str, Best]
+) -> _Drawn:
+    groups = {
+        source: [values for (of, _), values in series.items() if of == source] for source in bests
+    }
+    means = {
+        source: [math.fsum(column) / len(column) for column in zip(*group, strict=True)]
+        for source, group in groups.items()
+    }
+    counts = {source: [run.held_out(stream) for stream in run.streams(source)] for source in bests}
+    title = "Held-out retrieval, mean over pairs"
+    return _Drawn(title, means, counts, "mean over the pairs of a source")
+
+
+def _of_pair(
+    run: Training, series: dict[tuple[str, str], list[float]], pair: str, *, alone: bool
+) -> _Drawn:
+    here = {
+        source: values
+        for (source, stream), values in series.items()
+        if split_stream(stream)[1] == pair
+    }
+    counts = {source: [run.held_out(f"{source} {pair}")] for source in here}
+    called = _called(run, pair)
+    return _Drawn(f"Held-out retrieval, {called}" if alone else called, here, counts, called)
+
+
+def _series_panel(
+    run: Training,
+    numbering: Numbering,
+    bests: dict[str, Best],
+    drawn: _Drawn,
+    top: float,
+    *,
+    first: bool,
+) -> str:
+    unit, x_label = token_axis(run)
+    places = [validation.tokens / unit for validation in run.validations]
+    styles = {source: series_style(i) for i, source in enumerate(bests)}
+    lines = [Line(places, values, styles[source]) for source, values in drawn.values.items()]
+    ends = [
+        f"{source} (layer {bests[source].layer}) {_ends(values)}"
+        for source, values in drawn.values.items()
+    ]
+    label = (
+        f"Held-out retrieval P@1 over tokens seen, {drawn.spoken}, first to last validation: "
+        f"{'; '.join(ends)}"
+    )
+    axis = Axis("P@1 (fraction)", (-0.025 * top, 1.01 * top))
+    picture = series_panel(numbering.panel(), label, lines, x_label, axis, narrow=not first)
+    alone, counts = len(bests) == 1, drawn.counts
+    entries = [(styles[source], f"{source}, layer {best.layer}") for source, best in bests.items()]
+    return panel(
+        drawn.title,
+        among(n for some in counts.values() for n in some) if alone else "",
+        picture,
+        "" if alone else " · ".join(f"{of} {among(counts[of])}" for of in drawn.values),
+        key=legend(entries, sticky=False) if first else "",
+    )
 
 
 def _over_tokens(run: Training, numbering: Numbering, bests: dict[str, Best]) -> str:
