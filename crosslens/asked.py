@@ -18,6 +18,7 @@ __all__ = ["NEVER", "absolute", "asked_of", "keep_asked", "read_asked"]
 
 NEVER = frozenset({"trust_remote_code"})
 """What is asked each time anew: a file from elsewhere must not make anybody's code run."""
+_OF_KIND = re.compile(r"(hf:|spacy:|stanza:\w+:)(.+)", re.DOTALL)  # what may name a folder
 _KEPT = ("transplant.json", "config.json")  # the first that is there says what a folder was asked
 
 
@@ -53,8 +54,8 @@ def absolute(value: Any, beside: Path = Path()) -> Any:
         return value
     if (beside / value).exists():
         return str((beside / value).absolute())
-    if value.startswith("hf:") and (beside / (copies := value.removeprefix("hf:"))).is_dir():
-        return f"hf:{(beside / copies).absolute()}" if copies else value
+    if (found := _OF_KIND.fullmatch(value)) and (beside / found[2]).is_dir():
+        return f"{found[1]}{(beside / found[2]).absolute()}"
     name, equals, path = value.partition("=")
     return f"{name}={absolute(path, beside)}" if equals and re.fullmatch(r"[\w-]+", name) else value
 

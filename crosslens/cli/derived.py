@@ -224,10 +224,16 @@ def derive(arguments: argparse.Namespace) -> None:
     by = None if arguments.by is None else transformation(arguments.by)  # refused before it learns
     parsed, ordered = arguments.parser is not None, arguments.order_of is not None
     _check_files(files, by, parsed=parsed, ordered=ordered)
-    how, order = _how(arguments, by)
-    if arguments.parser is not None:
+    parse = None
+    if parsed:
+        from crosslens.front.parsed import ready_to_parse
+
+        # a parser that is not there is told before an order is learnt
         told = {"words": arguments.words, "device": arguments.device}
-        files["text"] = cl.parse_files(files["text"], arguments.parser, arguments.out, **told)
+        parse = ready_to_parse(files["text"], arguments.parser, arguments.out, **told)
+    how, order = _how(arguments, by)
+    if parse is not None:
+        files["text"] = parse()
     made = cl.derive_files(how, arguments.out, **files, **options)
     _keep(arguments)
     trees = (

@@ -13,7 +13,7 @@ from crosslens.derive.order_model import OrderModel
 from crosslens.derive.order_nodes import PARTS
 from crosslens.derive.order_relation_weights import RelationWeights
 from crosslens.errors import InputError, OutputError, quote, refuse
-from crosslens.files import check_name, check_shape, read_json, write_file
+from crosslens.files import check_name, check_shape, fingerprint, read_json, write_file
 
 __all__ = ["read_word_order", "save_word_order"]
 
@@ -28,6 +28,7 @@ class _Saved(TypedDict):
     language: str
     model: Literal["log-linear", "relation-weights"]
     models: dict[str, dict[str, Any]]
+    fingerprint: str  # of all else
 
 
 class _LogLinear(TypedDict):
@@ -74,7 +75,7 @@ def save_word_order(order: WordOrder, path: str | Path) -> None:
         "model": kind,
         "models": {part: _as_plain(model) for part, model in order.models.items()},
     }
-    content = json.dumps(told, ensure_ascii=False) + "\n"
+    content = json.dumps({**told, "fingerprint": fingerprint(told)}, ensure_ascii=False) + "\n"
     there = Path(path)
     if there.exists() and not (there.is_file() and there.read_bytes() == content.encode()):
         expected = "a new file, or one with the very same order"
@@ -112,7 +113,8 @@ def read_word_order(
 
     Raises
     ------
-    InputError: the file is no such file, or has other models or classes of heads.
+    InputError: the file is no such file, is not as it was written, or has other models or classes
+        of heads.
     """
     where = str(path)
     told: _Saved = read_json(path, _Saved, _AGAIN, InputError)
@@ -128,6 +130,9 @@ def read_word_order(
         refuse("parts", f"classes of heads that {where} has ({there})", got, "choose among them")
     make = _log_linear if model == "log-linear" else _relations
     models = {part: make(told["models"][part], f"{where}, {part}") for part in parts}
+    rest = {name: value for name, value in told.items() if name != "fingerprint"}
+    if told["fingerprint"] != fingerprint(rest):
+        refuse(where, "the order that was saved", "other numbers or names", _AGAIN, InputError)
     return WordOrder(check_name(told["language"], f"{where}, language"), models, choice)
 
 

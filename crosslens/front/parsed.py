@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from crosslens.corpus import Corpus
@@ -23,7 +23,7 @@ from crosslens.readers.plain import read_text
 from crosslens.readers.treebank import conllu_text
 from crosslens.readers.words import SEGMENTERS
 
-__all__ = ["parse_files"]
+__all__ = ["parse_files", "ready_to_parse"]
 
 _BLOCK = 200  # lines that are parsed and written at once
 
@@ -77,16 +77,36 @@ def parse_files(
     ...     print(str(error)[:84])
     parser: expected spacy:PIPELINE, stanza:LANGUAGE or the folder of a run of transfer,
     """
+    return ready_to_parse(text, parser, out, words=words, device=device)()
+
+
+def ready_to_parse(
+    text: Mapping[str, str | Path],
+    parser: str | Path,
+    out: str | Path,
+    *,
+    words: str = "punctuation",
+    device: str = "cpu",
+) -> Callable[[], dict[str, Path]]:
+    """What parses as :func:`parse_files` does, once called: with texts that are read and parsers
+    that are loaded, so that all that can be refused beforehand is."""
     check_choice(words, "words", ("punctuation", "whitespace", *SEGMENTERS))
     targets = {language: _target(path, Path(out)) for language, path in text.items()}
     if len({*targets.values()}) < len(targets):
         refuse("text", "names of their own", "one twice", "parse them into two folders")
     read = {language: read_text(path, language) for language, path in text.items()}
-    make_folder(out, "--out")
-    for language, corpus in read.items():
-        found = _parser(str(parser), language, words, device)
-        _parse(found, corpus, str(text[language]), targets[language])
-    return targets
+    found = {language: _parser(str(parser), language, words, device) for language in read}
+    for language, target in targets.items():
+        if target.exists():
+            _check_same(target, _head(found[language], read[language]))
+
+    def parse() -> dict[str, Path]:
+        make_folder(out, "--out")
+        for language, corpus in read.items():
+            _parse(found[language], corpus, str(text[language]), targets[language])
+        return targets
+
+    return parse
 
 
 def _target(path: str | Path, out: Path) -> Path:
@@ -119,15 +139,11 @@ def _parser(asked: str, language: str, words: str, device: str) -> Parser:
 def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
     """Parse what is not parsed yet, and say how many words the parser did not read; the first
     sentence says what the file is made of."""
-    sums = hashlib.sha256("\n".join(corpus.sentences).encode()).hexdigest()[:16]
-    head = f"# parser = {parser.name}\n# parsed = {sums}\n"
+    head = _head(parser, corpus)
     aside = target.with_name(f".{target.name}.parsing")
     with lock_file(target.with_name(f".{target.name}.lock"), str(target)):
         if target.exists():
-            if not target.read_bytes().startswith(head.encode()):
-                expected = "a new file, or this text parsed by the same parser"
-                remedy = "choose another folder"
-                refuse(str(target), expected, "another content", remedy, OutputError)
+            _check_same(target, head)
             say(f"{target}: parsed already")
             _say_unread(target)
             return
@@ -146,6 +162,18 @@ def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
         except OSError as error:
             cannot_write(target, error.strerror or error)
         _say_unread(target)
+
+
+def _head(parser: Parser, corpus: Corpus) -> str:
+    """The lines that a file begins with: by which parser, and of which text."""
+    sums = hashlib.sha256("\n".join(corpus.sentences).encode()).hexdigest()[:16]
+    return f"# parser = {parser.name}\n# parsed = {sums}\n"
+
+
+def _check_same(target: Path, head: str) -> None:
+    if not target.read_bytes().startswith(head.encode()):
+        expected = "a new file, or this text parsed by the same parser"
+        refuse(str(target), expected, "another content", "choose another folder", OutputError)
 
 
 def _say_unread(target: Path) -> None:

@@ -6,11 +6,12 @@ as many trees as lines.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from crosslens.errors import CrosslensError, cut, quote, refuse
+from crosslens.files import fingerprint, sha256_file
 from crosslens.readers.treebank import RELATIONS, UPOS
 from crosslens.readers.words import locate_words
 from crosslens.trees import check_heads
@@ -51,7 +52,8 @@ class Parser(NamedTuple):
 
     Attributes
     ----------
-    name: with its version: a text that was parsed by another is another text.
+    name: with its version and a short sum of its files (pipelines of one's own are often called
+        alike): a text that was parsed by another is another text.
     parse: lines, and what each is called in a refusal -> their words and trees.
     """
 
@@ -142,7 +144,14 @@ def spacy_parser(name: str) -> Parser:
 
     meta = pipeline.meta
     told = f"spacy {spacy.__version__}, {meta['lang']}_{meta['name']} {meta['version']}"
-    return Parser(told, parse)
+    folder = Path(pipeline.path)
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    return Parser(f"{told} {_sum(files)}", parse)
+
+
+def _sum(files: Mapping[str, Path]) -> str:
+    """A short sum of what a model's files hold, wherever they lie."""
+    return fingerprint({name: sha256_file(at) for name, at in files.items() if at.is_file()})
 
 
 def _spacy_row(word: Any) -> tuple[str, ...]:
@@ -222,7 +231,12 @@ def stanza_parser(language: str, folder: str | Path | None = None) -> Parser:
                 [_stanza_row(word, line, token) for token, word in words],
             )
 
-    return Parser(f"stanza {stanza.__version__}, {language}", parse)
+    files = {
+        name: Path(value)
+        for name, value in pipeline.config.items()
+        if name.endswith("_path") and isinstance(value, str)
+    }
+    return Parser(f"stanza {stanza.__version__}, {language} {_sum(files)}", parse)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

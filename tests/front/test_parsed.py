@@ -1,12 +1,14 @@
 """Raw text to trees by a parser, kept and gone on with, and to the order of another language."""
 
 import json
+import re
 import sys
 
 import pytest
 from parser_stand_ins import KNOWN, spacy_module, stanza_module
 
 import crosslens as cl
+from crosslens.asked import absolute
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.front import parsed
@@ -50,7 +52,7 @@ def test_a_text_becomes_trees_that_are_kept(spacy, text, tmp_path):
             assert corpus.annotations[column][number] == [row[at] for row in rows]
     content = found["eng"].read_text(encoding="utf-8")
     assert content.count("SpaceAfter=No") == 3
-    assert content.startswith("# parser = spacy 3.8, en_toy 1.0\n# parsed = ")
+    assert re.match(r"# parser = spacy 3.8, en_toy 1.0 \w{16}\n# parsed = \w{16}\n", content)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["eng.conllu"]
     read = len(spacy.read)
     assert cl.parse_files({"eng": text}, "spacy:toy", tmp_path / "out") == found
@@ -190,3 +192,26 @@ def test_the_command_refuses_a_parser_without_a_text_and_an_order_without_trees(
     assert "--parser: expected a plain text to parse" in capsys.readouterr().err
     assert main(["derive", "--text", f"eng={text}", *order]) == 2
     assert "add --parser, or give a treebank (.conllu)" in capsys.readouterr().err
+
+
+def test_a_parser_that_cannot_serve_is_refused_before_an_order_is_learnt(
+    spacy, text, tmp_path, capsys, monkeypatch
+):
+    french = treebank(tmp_path / "fra.conllu")
+    asked = ["derive", "--text", f"eng={text}", "--order-of", f"fra={french}", "--out"]
+    monkeypatch.setattr(cl, "word_order", lambda *_, **__: pytest.fail("an order was learnt"))
+    out = tmp_path / "out"
+    for parser, told in (("udpipe:x", "parser: expected spacy:"), ("spacy:none", "E050")):
+        assert main([*asked, str(out), "--parser", parser]) == 2
+        assert told in capsys.readouterr().err and not out.exists()
+    out.mkdir()
+    (out / "eng.conllu").write_text("of another text\n", encoding="utf-8")
+    assert main([*asked, str(out), "--parser", "spacy:toy"]) == 2
+    assert "or this text parsed by the same parser" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_parser_is_found_from_anywhere_the_next_time(tmp_path):
+    (tmp_path / "best").mkdir()
+    for kind in ("spacy:", "stanza:fr:"):
+        assert absolute(f"{kind}best", tmp_path) == f"{kind}{tmp_path / 'best'}"
+        assert absolute(f"{kind}fr_core_news_sm", tmp_path) == f"{kind}fr_core_news_sm"

@@ -23,9 +23,11 @@ def _rows(text):
     return [word.split("/") for word in KNOWN[text].split()]
 
 
-def spacy_module(labels=("ROOT", "det", "amod", "nsubj:pass", "dep"), pipes=("tagger", "parser")):
+def spacy_module(
+    folder="none", labels=("ROOT", "det", "amod", "nsubj:pass", "dep"), pipes=("tagger", "parser")
+):
     """What ``import spacy`` gives; ``spacy.load`` knows "toy" alone, and counts the texts that it
-    reads in ``spacy.read``."""
+    reads in ``spacy.read``. folder: where its files lie."""
 
     def load(name):
         if name != "toy":
@@ -54,18 +56,25 @@ def spacy_module(labels=("ROOT", "det", "amod", "nsubj:pass", "dep"), pipes=("ta
     made = [(name, types.SimpleNamespace(labels=labels)) for name in pipes]
     meta = {"lang": "en", "name": "toy", "version": "1.0"}
     pipeline = types.SimpleNamespace(
-        pipeline=made, pipe_names=[*pipes], meta=meta, make_doc=make_doc, pipe=pipe
+        path=folder,
+        pipeline=made,
+        pipe_names=[*pipes],
+        meta=meta,
+        make_doc=make_doc,
+        pipe=pipe,
     )
     module = types.SimpleNamespace(load=load, __version__="3.8", read=[])
     return module
 
 
-def stanza_module():
-    """What ``import stanza`` gives; what its pipeline is asked lies in ``stanza.asked``."""
+def stanza_module(model="none"):
+    """What ``import stanza`` gives; what its pipeline is asked lies in ``stanza.asked``. model: the
+    file of its weights."""
 
     class Pipeline:
         def __init__(self, lang, **asked):
             module.asked = {"lang": lang, **asked}
+            self.config = {"lang": lang, "pos_model_path": str(model), "pos_charlm_path": None}
             if lang != "fr":
                 raise FileNotFoundError("resources.json is not there.\nTry to download it.")
 

@@ -37,11 +37,28 @@ def stanza(monkeypatch):
 def test_spacys_words_stand_where_the_line_has_them(spacy):
     spacy()
     parser = spacy_parser("toy")
-    assert parser.name == "spacy 3.8, en_toy 1.0"
+    assert parser.name.startswith("spacy 3.8, en_toy 1.0 ")
     [line] = parsed(parser, " the red  car\tstopped.")
     assert line.spans == [(1, 4), (5, 8), (10, 13), (14, 21), (21, 22)]
     assert line.rows[1] == ("red", "red", "ADJ", "_", "_", "3", "amod")
     assert line.rows[3][5:] == ("0", "root")  # which spaCy calls ROOT
+
+
+def test_pipelines_that_are_called_alike_are_told_apart_by_their_files(
+    spacy, monkeypatch, tmp_path
+):
+    first, other, copy = (tmp_path / name for name in ("best", "last", "copy"))
+    for folder, weights in ((first, "1"), (other, "2"), (copy, "1")):
+        (folder / "parser").mkdir(parents=True)
+        (folder / "parser" / "model").write_text(weights, encoding="utf-8")
+    names = []
+    for folder in (first, other, copy):
+        spacy(folder=folder)
+        named = [spacy_parser("toy").name]
+        monkeypatch.setitem(sys.modules, "stanza", stanza_module(folder / "parser" / "model"))
+        names.append([*named, stanza_parser("fr").name])
+    assert names[0] == names[2]
+    assert all(a != b for a, b in zip(names[0], names[1], strict=True))
 
 
 @pytest.mark.parametrize(
