@@ -55,6 +55,10 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> str
     layer  P@1
         0  12.5
        10  9.0
+    >>> print(format_table([("encoders", "difference", ""), ("a - b", "0.12", "above 0")], width=20))
+    encoders: a - b
+    difference: 0.12
+    above 0
     """
     width = width or shutil.get_terminal_size((100, 24)).columns
     sizes = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -73,5 +77,6 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> str
     if len(head) == 2:
         return "\n".join(f"{name}: {cell}" for name, cell in body)
     return "\n\n".join(
-        "\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in body
+        "\n".join(f"{name}: {cell}" if name else cell for name, cell in zip(head, row, strict=True))
+        for row in body
     )

@@ -114,7 +114,7 @@ def _curves(study: StudyFolder) -> list[_Rows | str]:
         [head, *rows],
         "CKA of English with the second text; averages over layers, brackets 95 % over seeds.",
         orders,
-        *filter(None, [comparisons_told(len(differences))]),
+        *filter(None, [comparisons_told(sum(row[1] != "-" for row in differences))]),
     ]
 
 

@@ -81,7 +81,7 @@ def controlled_runs_page(folders: Sequence[str | Path]) -> str:
                 [text(f"{pair}: {_control_of_pair(run)}") for pair, run in runs.items()],
                 {
                     "Studies": join([named(pair) for pair in runs]),
-                    "Seeds of each": join([str(_seeds(run)) for run in runs.values()]),
+                    "Seeds of each": join([_seeds(run) for run in runs.values()]),
                 },
                 settings_differ([*runs], [{"settings": one} for one in _sizes(runs.values())]),
                 [],
@@ -122,8 +122,11 @@ def _called(folders: Sequence[Path]) -> dict[str, StudyFolder]:
     }
 
 
-def _seeds(run: StudyFolder) -> int:
-    return len({score.seed for score in run.scores} - {None})
+def _seeds(run: StudyFolder) -> str:
+    """How many trainings its conditions have, of those that have any."""
+    trainings = [n for n in run.all_trainings if n] or [0]
+    fewest, most = min(trainings), max(trainings)
+    return str(most) if fewest == most else f"{fewest} to {most}"
 
 
 def _sizes(runs: Iterable[StudyFolder]) -> list[dict[str, object]]:

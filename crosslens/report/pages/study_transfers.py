@@ -204,19 +204,30 @@ def _correlations(runs: Mapping[str, StudyTransferFolder], task: str) -> list[st
     if len(pairs) < _FEWEST or not np.ptp(x) or not np.ptp(y):
         return []
     told = []
-    several, studies = len(pairs) >= WITH_INTERVAL, _studies(pairs)
+    studies = _studies(pairs)
+    again = _of_the_same_models([runs[name] for name in studies])
+    few = len(pairs) < WITH_INTERVAL
     for kind, (r, low, high) in (
         ("Spearman's", spearman_interval(x, y)),
         ("Pearson's", pearson_interval(x, y)),
     ):
-        ends = f" [{low:z.2f}, {high:z.2f}]" if several else ""
+        ends = "" if few or again else f" [{low:z.2f}, {high:z.2f}]"
         told.append(f"{kind} {r:z.2f}{ends}")
-    few = "" if several else " (too few for an interval)"
+    why = " (some of the same models: no interval)" if again else ""
+    why = " (too few for an interval)" if few else why
     sentence = (
-        f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{few} P@1 of subwords "
+        f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{why} P@1 of subwords "
         f"goes with zero-shot less trained on {_second(runs[name] for name in studies)} by {' and '.join(told)}."
     )
     return [f"{tag('strong', text(task))}: {text(with_minus(sentence))}"]
+
+
+def _of_the_same_models(runs: Iterable[StudyTransferFolder]) -> bool:
+    """Whether some runs fine-tuned the same trained models (at other rates, say): their points are
+    no conditions of their own."""
+    models = [as_table(as_table(run.config.get("settings")).get("encoders")) for run in runs]
+    sums = [one for of in models for one in {*map(str, of.values())}]
+    return len(sums) > len({*sums})
 
 
 def _studies(pairs: _Pairs) -> list[str]:

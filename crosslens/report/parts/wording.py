@@ -139,7 +139,7 @@ def short_folders(folders: Sequence[str]) -> dict[str, str]:
     >>> short_folders(["runs/a", "runs/b", "old/b"])
     {'runs/a': 'a', 'runs/b': 'runs/b', 'old/b': 'old/b'}
     """
-    names = [Path(folder).name for folder in folders]
+    names = [Path(folder).name or Path(folder).resolve().name for folder in folders]
     return {
         folder: name if names.count(name) == 1 else folder
         for folder, name in zip(folders, names, strict=True)

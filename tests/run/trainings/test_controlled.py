@@ -914,6 +914,11 @@ def test_studies_of_several_pairs_stand_on_one_page(tmp_path, capsys):
     assert "higher than in English–French" in page and "+0.200 [" in page  # −.1 is above −.3
     assert "steps is 40 in English–French and 41 in English–Russian" in page
     assert "not recorded" not in page
+    scores = [json.loads(line) for line in open(f"{folders[1]}/scores.jsonl", encoding="utf-8")]
+    left = [s for s in scores if (s["encoder"], s.get("seed")) != ("sep-emb", 2)]
+    Path(folders[1], "scores.jsonl").write_text("".join(json.dumps(s) + "\n" for s in left))
+    assert main(["report", *folders, "--out", str(out)]) == 0
+    assert "3 and 2 to 3" in out.read_text()  # seeds of each
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
 

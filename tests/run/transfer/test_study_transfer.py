@@ -782,6 +782,8 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
         folder.mkdir()
         config = json.loads((finished / "config.json").read_text())
         made = {name: next(pairs) for name in NAMES}
+        encoders = config["settings"]["encoders"]
+        config["settings"]["encoders"] = {name: f"{place}, {name}" for name in encoders}
         config["study"]["alignment"] = {name: one for name, (one, _) in made.items()}
         (folder / "config.json").write_text(json.dumps(config))
         scores = [
@@ -803,6 +805,15 @@ def test_the_transfer_of_several_studies_is_one_page(finished, tmp_path, capsys)
     assert main(["report", *folders[:2], "--out", str(out)]) == 0
     page = out.read_text()
     assert "over 4 conditions of 2 studies (too few for an interval)" in page
+    config = json.loads((Path(folders[1]) / "config.json").read_text())
+    config["settings"]["encoders"] = json.loads((Path(folders[0]) / "config.json").read_text())[
+        "settings"
+    ]["encoders"]  # the models of the first run, at other rates, say
+    (Path(folders[1]) / "config.json").write_text(json.dumps(config))
+    assert main(["report", *folders, "--out", str(out)]) == 0
+    page = html.unescape(out.read_text())
+    assert "over 8 conditions of 4 studies (some of the same models: no interval)" in page
+    assert f"Spearman's {rho:.2f} and Pearson's {r:.2f}." in page
     capsys.readouterr()
     assert main(["report", folders[0], folders[0], "--out", str(out)]) == 2
     assert "each folder once" in capsys.readouterr().err
