@@ -52,7 +52,7 @@ class Parser(NamedTuple):
 
     Attributes
     ----------
-    name: with its version and a short sum of its files (pipelines of one's own are often called
+    name: with its version and a checksum of its files (pipelines of one's own are often called
         alike): a text that was parsed by another is another text.
     parse: lines, and what each is called in a refusal -> their words and trees.
     """
@@ -146,11 +146,11 @@ def spacy_parser(name: str) -> Parser:
     told = f"spacy {spacy.__version__}, {meta['lang']}_{meta['name']} {meta['version']}"
     folder = Path(pipeline.path)
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    return Parser(f"{told} {_sum(files)}", parse)
+    return Parser(f"{told} {_checksum(files)}", parse)
 
 
-def _sum(files: Mapping[str, Path]) -> str:
-    """A short sum of what a model's files hold, wherever they lie."""
+def _checksum(files: Mapping[str, Path]) -> str:
+    """Of what a model's files hold, wherever they lie."""
     return fingerprint({name: sha256_file(at) for name, at in files.items() if at.is_file()})
 
 
@@ -236,7 +236,7 @@ def stanza_parser(language: str, folder: str | Path | None = None) -> Parser:
         for name, value in pipeline.config.items()
         if name.endswith("_path") and isinstance(value, str)
     }
-    return Parser(f"stanza {stanza.__version__}, {language} {_sum(files)}", parse)
+    return Parser(f"stanza {stanza.__version__}, {language} {_checksum(files)}", parse)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -213,10 +213,10 @@ def _correlations(runs: Mapping[str, StudyTransferFolder], task: str) -> list[st
     ):
         ends = "" if few or again else f" [{low:z.2f}, {high:z.2f}]"
         told.append(f"{kind} {r:z.2f}{ends}")
-    why = " (some of the same models: no interval)" if again else ""
-    why = " (too few for an interval)" if few else why
+    why = "too few for an interval" if few else "some of the same models: no interval"
+    without = f" ({why})" if few or again else ""
     sentence = (
-        f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{why} P@1 of subwords "
+        f"over {len(pairs)} conditions of {plural(len(studies), 'study', 'studies')}{without} P@1 of subwords "
         f"goes with zero-shot less trained on {_second(runs[name] for name in studies)} by {' and '.join(told)}."
     )
     return [f"{tag('strong', text(task))}: {text(with_minus(sentence))}"]
