@@ -128,7 +128,8 @@ def seeds_contrast(
     differ in how hard they are: a difference within a side is covered in 92 to 99 % (in 88 to 90 where
     trainings differ widely, and by the same in both measurements), the difference of two such in 94 to
     99 %, and twice one condition less two others, which is how one difference is above another, in 93
-    to 99 %.
+    to 99 %. Where nearly all items are right on one side and nearly none on the other, fewer than ten
+    the other way on each, three seeds cover their difference in 91 to 94 %.
 
     >>> zero_shot, taught = np.tile([1.0, 0.0], (3, 50)), np.tile([1.0, 1.0], (3, 50))
     >>> seeds_contrast([(1.0, zero_shot, np.ones((3, 100))), (-1.0, taught, np.ones((3, 100)))])[0]

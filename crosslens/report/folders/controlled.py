@@ -69,38 +69,48 @@ class Learning:
 
     Attributes
     ----------
-    seeds: seed -> tokens seen, both languages' -> P@1, the mean of both directions.
+    points: seed -> step -> tokens seen, both languages' together, and P@1, the mean of both
+        directions.
     end: tokens of a whole training.
     ended: seeds whose training is over; the others may still get to where they are not.
     """
 
-    seeds: Mapping[int, Mapping[float, float]]
+    points: Mapping[int, Mapping[int, tuple[float, float]]]
     end: float
     ended: Collection[int]
 
+    @property
+    def seeds(self) -> dict[int, dict[float, float]]:
+        """Seed -> tokens seen -> P@1."""
+        return {seed: dict(points.values()) for seed, points in self.points.items()}
+
     def curve(self) -> dict[float, tuple[float, float, float]]:
-        """Tokens -> mean over the seeds and its 95 % interval (NaN of one seed), where all seeds
-        were measured."""
-        every = [set(curve) for curve in self.seeds.values()]
+        """Tokens -> mean over the seeds and its 95 % interval (NaN of one seed), at the steps where
+        all seeds were measured. Seeds may have seen other numbers of tokens by a step, as blocks of
+        whole sentences hold more and fewer: these are averaged, too."""
+        every = [set(points) for points in self.points.values()]
         found = {}
-        for tokens in sorted(set.intersection(*every)) if every else ():
-            values = np.array([curve[tokens] for curve in self.seeds.values()])
+        for step in sorted(set.intersection(*every)) if every else ():
+            tokens, values = np.array([points[step] for points in self.points.values()]).T
             mean, low, high = (
                 mean_interval(values) if len(values) > 1 else (values[0], math.nan, math.nan)
             )
-            found[tokens] = (float(mean), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)))
+            ends = (float(np.clip(end, 0, 1)) for end in (low, high))
+            found[float(tokens.mean())] = (float(mean), *ends)
         return found
 
     def reached(self) -> str:
         """After how many tokens P@1 was .5, over the seeds; seeds that did not get there are
         counted, not averaged, and those that are under way and are not there yet are named apart."""
-        onsets = {seed: onset(curve, REACHED) for seed, curve in self.seeds.items()}
+        seeds = self.seeds
+        onsets = {seed: onset(curve, REACHED) for seed, curve in seeds.items()}
         there = sorted(one / 1e6 for one in onsets.values() if one is not None)
         open_ = [seed for seed, one in onsets.items() if one is None and seed not in self.ended]
         judged = [seed for seed in onsets if seed not in open_]
-        last = max((max(self.seeds[seed]) for seed in judged or onsets), default=self.end)
         if not there:
-            told = f"not by {last / 1e6:.1f} M"
+            last = [max(seeds[seed]) / 1e6 for seed in judged or onsets] or [self.end / 1e6]
+            ends = dict.fromkeys(f"{one:.1f}" for one in (min(last), max(last)))
+            told = f"not by {' to '.join(ends)} M"  # some trainings may have stopped early
         elif len(there) < len(judged):
             when = " and ".join(f"{one:.1f}" for one in there)
             told = f"{len(there)} of {len(judged)} seeds, at {when} M"
@@ -263,7 +273,7 @@ def _learning(folder: Path, recipe: Mapping[str, Any]) -> Learning | None:
     """P@1 of subwords from the logs of a condition's trainings; None where none has it."""
     steps, found, ended = (
         as_number(recipe.get("steps")),
-        dict[int, dict[float, float]](),
+        dict[int, dict[int, tuple[float, float]]](),
         set[int](),
     )
     for place in sorted(folder.glob("seed-*"), key=lambda path: (len(path.name), path.name)):
@@ -279,7 +289,7 @@ def _learning(folder: Path, recipe: Mapping[str, Any]) -> Learning | None:
                 for way in as_table(line.get("alignment")).values()
             ]
             if ways and not any(map(math.isnan, ways)):
-                found.setdefault(seed, {})[tokens] = sum(ways) / len(ways)
+                found.setdefault(seed, {})[step] = tokens, sum(ways) / len(ways)
                 ended |= {seed} if step >= steps else set()
     end = steps * as_number(recipe.get("batch_tokens"))
     return Learning(found, end, ended & found.keys()) if found else None

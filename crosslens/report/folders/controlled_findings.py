@@ -45,7 +45,8 @@ def differences(
     study: StudyFolder, better: str, worse: str
 ) -> dict[str, tuple[float, float, float]]:
     """By how much one condition is above another, with 95 % intervals, by each of :data:`MEASURES`: of
-    subwords Welch's, over seeds, of sentences over seeds and sentences. What cannot be said is left
+    subwords Welch's, over seeds (where no seed differs from another on either side, over subwords, from
+    the intervals of both means), of sentences over seeds and sentences. What cannot be said is left
     out, and with one seed on a side that is everything: its sentences say nothing of another seed."""
     found = {}
     for measure, map_of in _MAPS.items():
@@ -55,6 +56,9 @@ def differences(
         ]
         if min(map(len, values)) > 1:
             difference, low, high = welch(*values)
+            if math.isnan(low):
+                of_means = (study.mean(name, "token_alignment", map_of) for name in (worse, better))
+                difference, low, high = changed(*map(_with_ends, of_means))
             found[measure] = difference, max(low, -1.0), min(high, 1.0)  # of shares
     return found | _by_sentences(study, {better: 1.0, worse: -1.0})
 
@@ -88,6 +92,12 @@ def _by_sentences(
 def _is_alignment(score: Score, name: str, map_of: str = "unaligned") -> bool:
     told = (score.encoder, score.quantity, score.condition)
     return told == (name, "token_alignment", map_of) and score.seed is not None
+
+
+def _with_ends(mean: Score | None) -> tuple[float, float, float]:
+    if mean is None or mean.low is None or mean.high is None:
+        return math.nan if mean is None else mean.value, math.nan, math.nan
+    return mean.value, mean.low, mean.high
 
 
 def _hits(
@@ -198,7 +208,7 @@ def comparisons(found: Iterable[Mapping[str, object]]) -> int:
     >>> comparisons([{"sentences": (0.1, 0.0, 0.2), "gain of sentences": (0.1, 0.0, 0.2)}])
     1
     """
-    return sum(len(set(one.values())) for one in found)
+    return sum(len(one) - (one.get(_GAIN) == one.get(_SENTENCES, 0)) for one in found)
 
 
 def control_told(study: StudyFolder) -> str:

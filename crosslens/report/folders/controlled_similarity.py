@@ -12,7 +12,7 @@ from crosslens.report.folders.controlled import StudyFolder
 from crosslens.report.folders.controlled_findings import verdict, welch
 from crosslens.report.folders.controlled_sentences import WITH_INTERVAL
 from crosslens.report.folders.log import as_table
-from crosslens.score import Score
+from crosslens.score import QUANTITIES, Score
 from crosslens.stats import mean_interval, pearson_interval
 
 __all__ = [
@@ -60,7 +60,9 @@ class Curve:
 
     def average(self, study: StudyFolder, quantity: str) -> tuple[float, float, float]:
         """The mean over layers and seeds, and its 95 % interval over seeds; NaN of one seed."""
-        return _spread(self.averages(study, quantity))
+        value, low, high = _spread(self.averages(study, quantity))
+        limits = QUANTITIES[quantity]
+        return value, max(low, limits.low), min(high, limits.high)
 
 
 def has_two_models(study: StudyFolder) -> bool:

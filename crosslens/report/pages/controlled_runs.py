@@ -222,12 +222,14 @@ def _more(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
     an anchor, or a part, is worth more in one pair than in another."""
     first, *others = runs
     others = [pair for pair in others if _control_of(runs[pair]) == _control_of(runs[first])]
-    rows, different = [], set()
+    rows, different = [], dict[tuple[str, str], dict[str, tuple[float, float, float]]]()
     for name, pairs in less.items():
         for measure in MEASURES:
             here, there = pairs[first].get(measure), [pairs[pair].get(measure) for pair in others]
             cells = [changed(here, one) if here and one else None for one in there]
-            different |= {(name, *one) for one in zip(others, cells, strict=True) if one[1]}
+            for pair, cell in zip(others, cells, strict=True):
+                if cell:
+                    different.setdefault((name, pair), {})[measure] = cell
             if any(cells):
                 rows.append([named(name), measure, *map(_told, cells)])
     if not rows:
@@ -237,7 +239,7 @@ def _more(runs: Mapping[str, StudyFolder], less: _Differences) -> str:
         "both (Zou & Donner 2008), as of pairs whose trainings are independent: one that holds 0 leaves open whether a "
         "condition is worth more in one pair than in the other. "
     )
-    about += comparisons_told(len(different))
+    about += comparisons_told(comparisons(different.values()))
     return table(about.rstrip(), ["Condition", "By", *map(text, others)], rows)
 
 

@@ -46,6 +46,7 @@ class StudyModels:
     left_out: conditions whose copy is a text of its own, where nobody says what data are in its order.
     seeds: those of which every condition is trained.
     scores: of the study, finished or not.
+    unfinished: seeds that lack a condition.
     """
 
     folder: Path
@@ -54,6 +55,7 @@ class StudyModels:
     left_out: Sequence[str]
     seeds: Sequence[int]
     scores: Sequence[Score] = dataclasses.field(repr=False)
+    unfinished: Sequence[int] = ()
 
     def model(self, condition: str, seed: int) -> Path:
         """Folder of a training's model."""
@@ -128,7 +130,8 @@ def study_models(folder: Path, syntax: str | None = None) -> StudyModels:
     if not seeds:
         got = f"none in {folder}"
         refuse("study", "a seed of which every condition is trained", got, "resume the study")
-    return StudyModels(folder, told, taken, left_out, seeds, study_scores(folder))
+    unfinished = sorted(set(numbers) - set(seeds))
+    return StudyModels(folder, told, taken, left_out, seeds, study_scores(folder), unfinished)
 
 
 def study_scores(folder: Path) -> list[Score]:

@@ -43,7 +43,13 @@ from crosslens.report.folders.controlled import (
     measured_so_far,
     onset,
 )
-from crosslens.report.folders.controlled_findings import differences, findings, verdict, welch
+from crosslens.report.folders.controlled_findings import (
+    comparisons,
+    differences,
+    findings,
+    verdict,
+    welch,
+)
 from crosslens.report.folders.controlled_kept_order import kept_order
 from crosslens.report.folders.controlled_sentences import (
     cut_told,
@@ -780,7 +786,7 @@ def test_seeds_that_are_under_way_are_not_counted_as_if_they_never_got_there(tmp
     }
     _, *interval = mean_interval(np.array([2 + 2 / 3, 1 + 2 / 3]))
     assert learning["a"].reached() == f"2.2 M [0.0, {interval[1]:.1f}] (1 seed is under way)"
-    assert learning["b"].reached() == "not by 4.0 M (1 seed is under way)"
+    assert learning["b"].reached() == "not by 1.0 to 4.0 M (1 seed is under way)"
     assert learning["c"].reached() == "1 of 2 seeds, at 1.8 M (1 seed is under way)"
 
 
@@ -1312,6 +1318,31 @@ def test_trainings_that_agree_to_the_last_digit_have_no_interval_without_width()
     assert verdict((difference, *ends)) == ("+0.100", "open")
 
 
+def test_measures_that_differ_by_the_same_are_comparisons_of_their_own():
+    same, other = (0.1, 0.0, 0.2), (0.2, 0.1, 0.3)
+    assert comparisons([{"subwords": same, "sentences": same}]) == 2
+    assert comparisons([{"sentences": same, "gain of sentences": other}]) == 2
+    assert comparisons([{"sentences": same, "gain of sentences": same}]) == 1
+    assert comparisons([{}, {"subwords": same}]) == 1
+
+
+def test_trainings_that_do_not_differ_are_compared_over_subwords(tmp_path):
+    """All subwords in three trainings against none in three: no seed tells how far means may be off."""
+    ends = {"a": (1.0, 0.98, 1.0), "b": (0.0, 0.0, 0.02), "c": (0.01, 0.0, 0.03)}
+    told = {"quantity": "token_alignment", "n": 200, "condition": "unaligned"}
+    scores = [
+        Score(value=value, low=low, high=high, encoder=name, seed=seed, **told)
+        for name, (value, low, high) in ends.items()
+        for seed in range(3)
+    ]
+    scores += [s for name in "abc" for s in toy_scores(name, [0.5], 10, 1) if s.layer is not None]
+    study_of(tmp_path, [*scores, *means(scores)], "abc")
+    study = load_study(tmp_path)
+    assert differences(study, "a", "b")["subwords"] == pytest.approx((1, 1 - 0.02 * 2**0.5, 1))
+    assert verdict(differences(study, "a", "b")["subwords"])[1] == "found"
+    assert verdict(differences(study, "c", "b")["subwords"])[1] == "open"
+
+
 def test_anchors_are_the_most_frequent_words(tmp_path, capsys):
     study, texts = made("conneau-anchors", {"data": str(_data(tmp_path))})
     words = [line.split("\t") for line in texts["identity-100"]]
@@ -1453,6 +1484,11 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     assert ("sentences an order" in told) is (expected.startswith("By"))
 
 
+def by_step(curve):
+    """Tokens -> P@1 as a log has them, a step for each 1,000 tokens."""
+    return {int(tokens // 1e3): (tokens, value) for tokens, value in curve.items()}
+
+
 def ladder_of(curves, contexts=()):
     """Nine conditions that keep less and less, each with these curves; the last without a log."""
     names = [f"c{i}" for i in range(9)]
@@ -1466,7 +1502,8 @@ def ladder_of(curves, contexts=()):
         if name in contexts:
             scores.append(Score(quantity="contexts_kept", value=1 - i / 9, **told))
     learning = {
-        name: Learning(dict(enumerate(curves)), 3e6, range(len(curves))) for name in names[:-1]
+        name: Learning(dict(enumerate(map(by_step, curves))), 3e6, range(len(curves)))
+        for name in names[:-1]
     }
     return StudyFolder({}, scores, names, {}, {}, learning, {})
 
@@ -1484,8 +1521,17 @@ def test_an_onset_is_the_median_over_seeds_and_what_is_not_known_of_all_is_left_
 
 def test_a_level_is_reached_where_it_is_met_and_curves_end_where_a_seed_does():
     assert onset({1e6: 0.1, 2e6: 0.5}, 0.5) == 2e6 and onset({1e6: 0.5}, 0.5) == 1e6
-    one = Learning({0: {1e6: 0.1, 2e6: 0.3}, 1: {1e6: 0.3}}, 2e6, ())
+    one = Learning({0: by_step({1e6: 0.1, 2e6: 0.3}), 1: by_step({1e6: 0.3})}, 2e6, ())
     assert list(one.curve()) == [1e6] and one.curve()[1e6][0] == pytest.approx(0.2)
+
+
+def test_seeds_are_averaged_at_the_same_step_where_their_tokens_differ():
+    """Blocks of whole sentences hold more and fewer subwords, by the order of the text."""
+    points = {0: {10: (990.0, 0.2), 20: (2010.0, 0.6)}, 1: {10: (1010.0, 0.4), 20: (1990.0, 0.8)}}
+    curve = Learning(points, 2e6, ()).curve()
+    assert list(curve) == [1000.0, 2000.0]
+    assert [one[0] for one in curve.values()] == pytest.approx([0.3, 0.7])
+    assert curve[1000.0] == pytest.approx((0.3, 0.0, 1.0))  # of two seeds, within 0 and 1
 
 
 def test_cka_that_is_everywhere_the_same_is_correlated_with_nothing():

@@ -228,6 +228,14 @@ def test_of_three_layers_no_correlation_is_told_and_of_one_seed_no_interval(tmp_
     assert {row[2] for row in average_differences(study)} == {"open"}
 
 
+def test_the_interval_of_an_average_stays_in_the_range_of_cka(tmp_path):
+    curves = {"bilingual-nld": [[0.9, 0.9], [0.99, 0.99]]}
+    study = toy(tmp_path, curves, {"bilingual-nld": [[45, 40]] * 2})
+    first = curves_by_pair(study)["nld"][0]
+    value, low, high = first.average(study, "debiased_linear_cka")
+    assert value == pytest.approx(0.945) and 0.37 < low < 0.38 and high == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -588,12 +588,12 @@ def test_a_condition_may_be_called_as_a_control_is(study, tmp_path):
     assert len(names) == len(set(names)) == 6
 
 
-def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp_path):
+def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp_path, capsys):
     """A study that has a further seed by now, and one that is not finished."""
     begun = tmp_path / "study"
     shutil.copytree(study, begun)
     (begun / "scores.jsonl").unlink()
-    for name in NAMES:
+    for name in NAMES[1:]:
         shutil.move(begun / name / "seed-1", tmp_path / f"{name}-1")
     lines = (study / "scores.jsonl").read_text().splitlines(keepends=True)
     (begun / "parts").mkdir(exist_ok=True)
@@ -603,7 +603,9 @@ def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp
     out = tmp_path / "run"
     told = {"random_control": False, **TINY}
     ours = study_transfer(begun, "ner", data, out, **told)
-    for name in NAMES:
+    left_out = "left out, since not every condition is trained with them yet: seeds 1"
+    assert left_out in capsys.readouterr().err
+    for name in NAMES[1:]:
         shutil.move(tmp_path / f"{name}-1", begun / name / "seed-1")
     scores = (out / "scores.jsonl").read_text()
     study_transfer(begun, "ner", data, out, **told)  # what it has is what it was begun with
