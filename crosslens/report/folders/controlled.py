@@ -95,8 +95,8 @@ class Learning:
             mean, low, high = (
                 mean_interval(values) if len(values) > 1 else (values[0], math.nan, math.nan)
             )
-            ends = (float(np.clip(end, 0, 1)) for end in (low, high))
-            found[float(tokens.mean())] = (float(mean), *ends)
+            low, high = (float(np.clip(end, 0, 1)) for end in (low, high))
+            found[float(tokens.mean())] = float(mean), low, high
         return found
 
     def reached(self) -> str:
