@@ -36,7 +36,13 @@ from crosslens.errors import refuse
 from crosslens.languages import NAMES
 from crosslens.models.training.settings import with_overrides
 from crosslens.recipes import STUDIES, conditions_of, conneau, deshpande, language_of
-from crosslens.recipes.controlled_settings import OWN, asked_anywhere, check_read, natural_pair
+from crosslens.recipes.controlled_settings import (
+    OWN,
+    asked_anywhere,
+    check_read,
+    named_conditions,
+    natural_pair,
+)
 from crosslens.recipes.controlled_sizes import paper_of, sized_recipe
 from crosslens.recipes.controlled_texts import study_texts
 from crosslens.run.trainings.controlled import ControlledStudy
@@ -65,7 +71,8 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
         ``syntax`` (whether there is such a text), ``pair`` ("LANGUAGE:FILE", of conneau-sharing and
         conneau-anchors: a natural language in the copy's place, with which ``dictionary`` and, of
         conneau-sharing, ``other`` add conditions; of conneau-cka, beside it or in the
-        place of ``paraphrase``), and settings of the recipe of all conditions.
+        place of ``paraphrase``), ``conditions`` (some of the study's alone: "default,extra"), and
+        settings of the recipe of all conditions.
 
     Raises
     ------
@@ -99,12 +106,13 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     else:
         made = _OF_A_COPY[name](recipe)
     conditions, order, control = made
+    taken = named_conditions(settings, {key: one.beside for key, one in conditions.items()})
     language = NAMES[language_of(name)]
     return ControlledStudy(
         name=name,
         question=STUDIES.get(name) or f"does what is derived from {language} come to lie on it?",
         paper=paper_of(name),
-        conditions=conditions,
+        conditions={key: conditions[key] for key in taken},
         order=order,
         control=control,
     )

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslens.asked import absolute
-from crosslens.errors import cut, refuse
+from crosslens.errors import cut, quote, refuse
 from crosslens.files import check_name
 from crosslens.languages import same_language
 
-__all__ = ["OWN", "asked_anywhere", "check_read", "natural_pair"]
+__all__ = ["OWN", "asked_anywhere", "check_read", "named_conditions", "natural_pair"]
 
 _FILES = ("data", "other", "syntax", "pair", "dictionary", "paraphrase")
-OWN = (*_FILES, "model", "tokens", "scale")
+OWN = (*_FILES, "model", "tokens", "scale", "conditions")
 """Settings of a study alone."""
 
 _FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
@@ -71,3 +71,33 @@ def natural_pair(settings: Mapping[str, Any]) -> tuple[str, str] | None:
         expected = f"LANGUAGE:FILE, another one than eng, not called {' or '.join(_COPIES)}"
         refuse("pair", expected, repr(told), "write fra:fra.txt, say")
     return check_name(language, "pair"), path
+
+
+def named_conditions(settings: Mapping[str, Any], beside: Mapping[str, str]) -> list[str]:
+    """The conditions that ``conditions`` names, in the order of the study; all without it.
+
+    Parameters
+    ----------
+    beside: condition -> another one whose model is compared with its own; "" where there is none.
+
+    Raises
+    ------
+    InputError: a condition that the study does not have, or one without that beside which it is measured.
+
+    >>> named_conditions({"conditions": "c,a"}, {"a": "", "b": "", "c": "a"})
+    ['a', 'c']
+    """
+    if (told := settings.get("conditions")) is None:
+        return [*beside]
+    names = [name.strip() for name in told.split(",")] if isinstance(told, str) else []
+    expected = f"one or more of {', '.join(beside)}, with commas between them"
+    if not names or not set(names) <= beside.keys():
+        refuse("conditions", expected, quote(str(told)), "leave it out for all of them")
+    for name in names:
+        if beside[name] and beside[name] not in names:
+            got = f"{name} without {beside[name]}, beside which it is measured"
+            refuse("conditions", expected, got, f"add {beside[name]}")
+    if set(names) <= set(beside.values()):
+        got = f"{told}, which is there for others to be measured beside it"
+        refuse("conditions", expected, got, "add another one")
+    return [name for name in beside if name in names]

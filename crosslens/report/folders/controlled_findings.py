@@ -220,6 +220,8 @@ def control_told(study: StudyFolder) -> str:
             "Nothing here is known to succeed, so what is not found says nothing: transliteration "
             "alone, as one of the conditions, would tell (translit, in the study's name)."
         )
+    if name not in {*study.told["published"], *study.names}:
+        return f"The positive control, {name}, is not trained here: what is not found says nothing."
     reached = {what: study.mean(name, "token_alignment", map_of) for what, map_of in _MAPS.items()}
     reached[_SENTENCES] = study.sentences(name)
     before = study.sentences(name, "random_encoder")

@@ -133,8 +133,8 @@ def run_controlled(
     Parameters
     ----------
     texts: name to sentences, as the recipes of the conditions name them.
-    folder: the run's folder; with ``resume`` a stopped run is resumed, and one with fewer seeds,
-        finished or not, gets more.
+    folder: the run's folder; with ``resume`` a stopped run is resumed, and one with fewer seeds or
+        conditions, finished or not, gets more.
     seeds: how many; the first is that of the recipes.
     device, parallel: see :func:`crosslens.models.training.masked_lm.train`.
     asked: what changes the study, kept for another run.
@@ -154,11 +154,11 @@ def run_controlled(
             _check_texts(study, texts, seeds)
             groups = _groups(study, texts)
             settings = _settings(study, texts, seeds)
-            if _with_fewer_seeds(folder, settings) is not None:
+            if _with_fewer(folder, settings) is not None:
                 if not resume:
                     refuse_begun(folder)
                 if world.first:
-                    _grow(study, folder, settings)
+                    _grow(study, folder, settings, given)
         with world.together():
             run = Run(folder, "controlled", settings, given)
             if run.begun and not resume:
@@ -287,14 +287,19 @@ def seeds_of(folder: Path) -> int | None:
     return seeds if is_study and isinstance(seeds, int) else None
 
 
-def _with_fewer_seeds(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a folder keeps of a run with these settings, but for fewer seeds; None where it holds no
-    such run."""
+def _with_fewer(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a folder keeps of a run with these settings, but for fewer seeds, or conditions and texts;
+    None where it holds no such run."""
     there, here = _written(folder, "settings"), json.loads(json.dumps(settings))
-    if {**there, "seeds": here["seeds"]} != here:
-        return None
+    tables = [(_written(folder, "settings", key), here[key]) for key in ("conditions", "texts")]
     seeds = there.get("seeds")
-    return _written(folder) if isinstance(seeds, int) and seeds < here["seeds"] else None
+    may_grow = {key: here[key] for key in ("seeds", "conditions", "texts")}
+    if {**there, **may_grow} != here or not isinstance(seeds, int) or seeds > here["seeds"]:
+        return None
+    if any(now.get(name) != value for before, now in tables for name, value in before.items()):
+        return None
+    same = all(before.keys() == now.keys() for before, now in tables)
+    return None if same and seeds == here["seeds"] else _written(folder)
 
 
 def _written(folder: Path, *keys: str) -> dict[str, Any]:
@@ -307,25 +312,26 @@ def _written(folder: Path, *keys: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _grow(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Let a run that was begun with fewer seeds have these. It is as one that was stopped, then, with
-    what is measured of the seeds before.
+def _grow(
+    study: ControlledStudy, folder: Path, settings: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Let a run that was begun with fewer seeds or conditions have these. It is as one that was
+    stopped, then, with what is measured of those before.
 
     Raises
     ------
-    OutputError: another process works there, which would end with the seeds before.
+    OutputError: another process works there, which would end with those before.
     """
     try:
         with lock_folder(folder):
-            if (fewer := _with_fewer_seeds(folder, settings)) is not None:
+            if (fewer := _with_fewer(folder, settings)) is not None:
                 _reopen(study, folder, fewer["settings"])
-                more, asked = {"seeds": settings["seeds"]}, fewer.get("asked")
-                told = {"asked": {**asked, **more}} if isinstance(asked, dict) else {}
-                new = {**fewer, "settings": {**fewer["settings"], **more}, **told}
+                asked = {"asked": dict(given)} if isinstance(fewer.get("asked"), dict) else {}
+                new = {**fewer, "settings": {**fewer["settings"], **settings}, **asked}
                 write_json(folder / "config.json", new)
     except OutputError:
-        if _with_fewer_seeds(folder, settings) is not None:
-            raise  # else the other process has given it these seeds
+        if _with_fewer(folder, settings) is not None:
+            raise  # else the other process has let it have these
 
 
 def _reopen(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -336,6 +342,8 @@ def _reopen(study: ControlledStudy, folder: Path, settings: Mapping[str, Any]) -
         return
     scores = list(read_scores(run.scores))
     for part, (number, name) in _parts(study, settings["seeds"]).items():
+        if name not in settings["conditions"]:
+            continue
         told = (name, study.conditions[name].recipe.seed + number)
         mine = [score for score in scores if (score.encoder, score.seed) == told]
         run.part(part, functools.partial(list, mine))

@@ -33,6 +33,7 @@ from crosslens.progress import duration
 from crosslens.readers.plain import read_text
 from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
+from crosslens.recipes.controlled_settings import named_conditions
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders import controlled_findings
@@ -102,12 +103,9 @@ def own(name, settings):
 
 
 def made(name, settings, only=None):
+    settings = {**settings, "conditions": ",".join(only)} if only else settings
     study = controlled_study(name, settings)
-    texts = study_texts(study, settings)
-    if only:
-        kept = {key: one for key, one in study.conditions.items() if key in only}
-        study = dataclasses.replace(study, conditions=kept)
-    return study, texts
+    return study, study_texts(study, settings)
 
 
 @pytest.fixture(scope="module")
@@ -383,19 +381,101 @@ def test_a_study_that_is_resumed_may_have_more_seeds(scored, tmp_path, monkeypat
     with lock_folder(folder, shared=True), pytest.raises(OutputError, match="nobody else"):
         run_controlled(study, texts, folder, seeds=4, resume=True)
     assert json.loads((folder / "config.json").read_text()) == told
-    settings = run_module._settings(study, texts, 4)
+    settings, given = run_module._settings(study, texts, 4), {"seeds": 4}
     plain = lock_folder
 
     @contextlib.contextmanager
     def late(folder):  # another process was here first, and trains by now
         monkeypatch.setattr(run_module, "lock_folder", plain)
-        run_module._grow(study, folder, settings)
+        run_module._grow(study, folder, settings, given)
         with plain(folder, shared=True), plain(folder):
             yield
 
     monkeypatch.setattr(run_module, "lock_folder", late)
-    run_module._grow(study, folder, settings)
+    run_module._grow(study, folder, settings, given)
     assert seeds_of(folder) == 4
+
+
+def test_a_study_that_is_resumed_may_have_more_conditions(tmp_path, monkeypatch):
+    """Those that it has stay as they are, of a finished study too; fewer, or others, are refused."""
+    (tmp_path / "other.txt").write_text("".join(f"{line} too .\n" for line in sentences(400)))
+    files = {name: str(tmp_path / f"{name}.txt") for name in ("data", "other")}
+    _data(tmp_path)
+    trained = []
+
+    def train(recipe, where, **how):
+        trained.append(where.relative_to(tmp_path / "run").as_posix())
+
+    def measured(run, recipe, kept, name, **more):
+        told = {"quantity": "neighbours_kept", "value": 0.5 + recipe.seed / 10, "n": 9}
+        return [Score(**told, encoder=name, seed=recipe.seed)]
+
+    monkeypatch.setattr("crosslens.models.training.masked_lm.train", train)
+    monkeypatch.setattr(run_module, "measure", measured)
+
+    def run(conditions, seeds, resume=True):
+        more = {} if conditions is None else {"conditions": conditions}
+        settings = {**SMALL, **files, **more}
+        told = made("deshpande-corpora", settings)
+        asked = {"asked": settings, "seeds": seeds, "resume": resume}
+        run_controlled(*told, tmp_path / "run", **asked)
+        config = json.loads((tmp_path / "run" / "config.json").read_text())
+        assert list(config["settings"]["conditions"]) == list(config["study"]["published"])
+        assert config["asked"]["settings"].get("conditions") == conditions
+        scores = list(read_scores(tmp_path / "run" / "scores.jsonl"))
+        return [(one.encoder, one.seed, one.value) for one in scores]
+
+    first = run("different", 2, resume=False)
+    assert first == [("different", 0, 0.5), ("different", 1, 0.6), ("different", None, 0.55)]
+    with pytest.raises(OutputError, match="add --resume to continue it"):
+        run("parallel,different", 2, resume=False)
+    both = run("different,parallel", 3)
+    assert both[:2] == [("parallel", 0, 0.5), ("different", 0, 0.5)] and both[-1][1] is None
+    parts = [f"{name}/seed-{seed}" for name in ("different", "parallel") for seed in range(3)]
+    assert trained[:2] == parts[:2] and sorted(trained) == sorted(parts)  # each of them once
+    for fewer, seeds in (("different", 3), (None, 2)):
+        with pytest.raises(OutputError, match="got other ones"):
+            run(fewer, seeds)
+    every = run(None, 3)
+    assert [one[:2] for one in every[:3]] == [(n, 0) for n in ("parallel", "same", "different")]
+    assert trained[6:] == [f"same/seed-{seed}" for seed in range(3)]
+    with pytest.raises(OutputError, match="got other ones"):  # the other source is another text
+        (tmp_path / "other.txt").write_text("".join(f"{s} too !\n" for s in sentences(400)))
+        run(None, 3)
+
+
+@pytest.mark.parametrize("some", ["different", "same,different"])
+def test_some_conditions_are_trained_as_in_the_whole_study(some, tmp_path):
+    (tmp_path / "other.txt").write_text("".join(f"{line} too .\n" for line in sentences(400)))
+    files = {"data": str(_data(tmp_path)), "other": str(tmp_path / "other.txt")}
+    study, texts = made("deshpande-corpora", {**SMALL, **files})
+    less, same = made("deshpande-corpora", {**SMALL, **files, "conditions": some})
+    assert list(less.conditions) == some.split(",") and same == texts
+    assert all(less.conditions[name] == study.conditions[name] for name in less.conditions)
+    assert (less.order, less.control) == (study.order, study.control)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("", "expected one or more of english, bilingual-x, monolingual-x, with commas .*, got ''"),
+        ("bilingual-x,other", "got 'bilingual-x,other'; leave it out for all of them"),
+        (["english"], "expected one or more of english"),
+        ("monolingual-x", "got monolingual-x without english, .*; add english"),
+        ("english", "got english, which is there for others"),
+    ],
+)
+def test_conditions_that_a_study_does_not_have_or_cannot_measure_are_refused(told, message):
+    beside = {"english": "", "bilingual-x": "", "monolingual-x": "english"}
+    with pytest.raises(InputError, match=message):
+        named_conditions({"conditions": told}, beside)
+
+
+def test_a_control_that_is_not_among_the_conditions_is_told(tmp_path):
+    scores = [*toy_scores("same", [0.8] * 3, 45), *toy_scores("different", [0.3] * 3, 20)]
+    study_of(tmp_path, [*scores, *means(scores)], ("same", "different"), control="parallel")
+    told = "The positive control, parallel, is not trained here: what is not found says nothing."
+    assert summary(tmp_path)[-1] == told and told in write_report(tmp_path).read_text()
 
 
 def one_condition(folder):
@@ -1467,7 +1547,8 @@ def test_a_control_is_held_against_an_untrained_encoder(untrained, sentences, ex
     """On a natural pair such an encoder finds what is written alike."""
 
     class Study:
-        told, compares_gains = {"control": "default", "order": [["default"]]}, False
+        told = {"control": "default", "order": [["default"]], "published": {"default": ""}}
+        compares_gains, names = False, ["default"]
 
         def mean(self, name, quantity, condition):
             assert quantity == "token_alignment"
@@ -1623,7 +1704,8 @@ def test_when_few_trainings_are_too_few():
 
 def test_a_control_that_reached_half_has_reached_it():
     class Study:
-        told, compares_gains = {"control": "default", "order": [["default"]]}, False
+        told = {"control": "default", "order": [["default"]], "published": {"default": ""}}
+        compares_gains, names = False, ["default"]
 
         def mean(self, name, quantity, condition):
             details = {"values": [0.4, 0.5, 0.6]}
