@@ -29,6 +29,7 @@ __all__ = [
     "check_folder",
     "check_name",
     "check_shape",
+    "check_writable",
     "claim_folder",
     "fingerprint",
     "lock_file",
@@ -441,6 +442,19 @@ def remove_folder(path: str | Path, names: Set[str]) -> None:
         remedy = "move it away, or choose another place"
         refuse(str(path), "a folder that crosslens has made", got, remedy, OutputError)
     shutil.rmtree(path, ignore_errors=True)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a place where no folder can be made, without making one.
+
+    Raises
+    ------
+    OutputError: a file is in the way, or the nearest folder that is there cannot be written to.
+    """
+    there = nearest_there(path)
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        expected, got = "a folder that can be written to", f"{there}, which cannot"
+        refuse(str(path), expected, got, "choose another folder", OutputError)
 
 
 def nearest_there(path: str | Path) -> Path:

@@ -12,7 +12,7 @@ from crosslens.asked import asked_of, keep_asked
 from crosslens.cli.arguments import add_common, by_language, whole_number
 from crosslens.cli.output import format_table
 from crosslens.errors import refuse
-from crosslens.files import read_json
+from crosslens.files import check_writable, read_json
 from crosslens.score_formats import format_percent
 
 if TYPE_CHECKING:
@@ -129,9 +129,10 @@ def _check_files(
     """Refuse a file that is not there, has no trees where words are put in order, or cannot be
     derived so, before an order is learnt, a text parsed or another file derived."""
     from crosslens.front.derived import check_derives
+    from crosslens.front.word_orders import check_treebank
 
     for kind, some in files.items():
-        for path in some.values():
+        for language, path in some.items():
             if not Path(path).exists():
                 refuse(path, "a file", "no such file", "correct the path")
             if by is not None:
@@ -143,6 +144,8 @@ def _check_files(
             if kind == "text" and ordered and not (parsed or trees):
                 remedy = "add --parser, or give a treebank (.conllu)"
                 refuse(path, "trees, whose words are put in order", "plain text", remedy)
+            if ordered and (trees or kind == "treebank"):
+                check_treebank(path, language)
 
 
 def _how(arguments: argparse.Namespace, by: "Transformation | None") -> tuple[Any, Any]:
@@ -221,6 +224,10 @@ def derive(arguments: argparse.Namespace) -> None:
         read_json(kept, Any)  # a damaged one is refused before anything is learnt or written
     from crosslens.derive.registry import transformation
 
+    check_writable(arguments.out)
+    if arguments.save_order is not None and not Path(arguments.save_order).parent.is_dir():
+        got = f"{arguments.save_order} (no such folder)"
+        refuse("--save-order", "a file in a folder that is there", got, "make the folder")
     by = None if arguments.by is None else transformation(arguments.by)  # refused before it learns
     parsed, ordered = arguments.parser is not None, arguments.order_of is not None
     _check_files(files, by, parsed=parsed, ordered=ordered)

@@ -24,7 +24,7 @@ from crosslens.errors import check_choice, quote, refuse
 from crosslens.files import check_name
 from crosslens.trees import crossing_edges, head_number
 
-__all__ = ["OrderCoverage", "WordOrder", "learn_word_order", "order_coverage"]
+__all__ = ["OrderCoverage", "WordOrder", "check_trees", "learn_word_order", "order_coverage"]
 
 _TIE = 1e-9  # scores that differ by less differ by rounding alone
 _REMEMBERED = 5  # items of the nodes whose distributions are kept: larger ones seldom come again
@@ -213,6 +213,21 @@ def learn_word_order(
     else:
         models = {part: fit_order(node for node in found if node.part == part) for part in parts}
     return WordOrder(treebank.language, models, choice)
+
+
+def check_trees(treebank: Corpus, places: Sequence[str] | None = None) -> None:
+    """Pass if every sentence of a treebank has a tree.
+
+    Parameters
+    ----------
+    places: what each sentence is called in a refusal.
+
+    Raises
+    ------
+    InputError: a column is missing, or a sentence is no tree.
+    """
+    for _ in _sentences(treebank, places):
+        pass
 
 
 def _sentences(treebank: Corpus, places: Sequence[str] | None = None) -> Iterator[Sentence]:

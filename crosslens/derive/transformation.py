@@ -155,7 +155,8 @@ class Transformation(abc.ABC):
         if missing := sorted(self.needs - there - {"words", "characters"}):
             got = ", ".join(sorted(there)) or "words alone"
             expected = f"{' and '.join(missing)} of each word, which {self.name} needs"
-            refuse(sentence.place, expected, got, "give a treebank (.conllu), or a parser")
+            remedy = "give --text a treebank (.conllu), or --text and a parser"
+            refuse(sentence.place, expected, got, remedy)
         if self.needs & {"words", "characters"}:
             for token in sentence.tokens:
                 if not isinstance(token, str):

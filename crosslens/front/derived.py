@@ -16,7 +16,7 @@ from crosslens.derive.text_words import punctuation_spans
 from crosslens.derive.transformation import Transformation
 from crosslens.derive.transliteration import SubwordTransliteration
 from crosslens.errors import OutputError, check_choice, quote, refuse
-from crosslens.files import make_folder, write_whole
+from crosslens.files import check_writable, make_folder, write_whole
 from crosslens.languages import same_language
 from crosslens.progress import say
 from crosslens.readers.labelled_text import read_labelled_text
@@ -223,11 +223,15 @@ def derive_files(
     for kind, (files, _) in given.items():
         for path in (files or {}).values():
             check_derives(asked.how, kind, path)
-    made = [
-        (kind, language, path, derive(asked, path, language))
+    check_writable(out)
+    files_of = [
+        (kind, language, path, derive)
         for kind, (files, derive) in given.items()
         for language, path in (files or {}).items()
     ]
+    # plain text, of which there may be most, comes after what labels and trees may refuse
+    last_first = [derive(asked, path, language) for _, language, path, derive in reversed(files_of)]
+    made = [(*told[:3], one) for told, one in zip(files_of, reversed(last_first), strict=True)]
     if not made:
         got = "none"
         refuse("text", "a file to derive", got, "give a text, or one of the other kinds")

@@ -3,13 +3,19 @@
 from pathlib import Path
 from typing import Literal
 
-from crosslens.derive.order import OrderCoverage, WordOrder, learn_word_order, order_coverage
+from crosslens.derive.order import (
+    OrderCoverage,
+    WordOrder,
+    check_trees,
+    learn_word_order,
+    order_coverage,
+)
 from crosslens.derive.order_files import read_word_order, save_word_order
 from crosslens.errors import quote, refuse
 from crosslens.front.derived import sentence_places
 from crosslens.readers.words import read_conllu
 
-__all__ = ["save_word_order", "word_order", "word_order_coverage"]
+__all__ = ["check_treebank", "save_word_order", "word_order", "word_order_coverage"]
 
 
 def word_order(
@@ -56,6 +62,20 @@ def word_order(
         return order
     treebank, places = read_conllu(path, language), sentence_places(path)
     return learn_word_order(treebank, parts=parts, model=model, choice=choice, places=places)
+
+
+def check_treebank(path: str | Path, language: str) -> None:
+    """Pass if a treebank's words can be put in order.
+
+    Parameters
+    ----------
+    path: CoNLL-U. language: its code.
+
+    Raises
+    ------
+    InputError: the file cannot be read, or a sentence of it is no tree; the message names its line.
+    """
+    check_trees(read_conllu(path, language), sentence_places(path))
 
 
 def word_order_coverage(path: str | Path, language: str, order: WordOrder) -> OrderCoverage:

@@ -7,7 +7,6 @@ command finds them and computes only what is missing. Processes that share a run
 """
 
 import contextlib
-import os
 import platform
 import re
 import shutil
@@ -17,16 +16,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from crosslens.errors import InputError, OutputError, refuse
+from crosslens.errors import InputError, OutputError
 from crosslens.files import (
     check_folder,
+    check_writable,
     claim_folder,
     fingerprint,
     free_folder,
     lock_file,
     lock_folder,
     make_folder,
-    nearest_there,
     read_json,
     write_json,
 )
@@ -76,7 +75,7 @@ class Run:
         self._parts = self.path / "parts"
         self._measured: list[str] = []
         self.begun = check_folder(self.path, kind, settings)
-        _check_writable(self.path)
+        check_writable(self.path)
 
     @property
     def scores(self) -> Path:
@@ -235,14 +234,6 @@ class Run:
 
     def _tidy(self) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)
-
-
-def _check_writable(path: Path) -> None:
-    """Refuse a place where no folder can be made, without making one."""
-    there = nearest_there(path)
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        expected, got = "a folder that can be written to", f"{there}, which cannot"
-        refuse(str(path), expected, got, "choose another folder", OutputError)
 
 
 def _next_told(name: str, total: int, missing: int, first: int, passed: float) -> str:

@@ -130,7 +130,11 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
     out = str(tmp_path / "c")
     for name, content, told in (
         ("x.json", b"\xff", "expected a new file, or one with the very same order"),
-        ("no/x.json", None, f"expected a file that can be written, got {tmp_path}/no/x.json"),
+        (
+            "no/x.json",
+            None,
+            f"--save-order: expected a file in a folder that is there, got {tmp_path}/no/",
+        ),
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -186,6 +190,19 @@ def test_what_cannot_be_put_in_order_is_refused_before_an_order_is_learnt(tmp_pa
     ):
         assert main(["derive", *given, *order, "--out", str(tmp_path / "out")]) == 2
         assert told in capsys.readouterr().err
+    circle = "1\ta\t_\tNOUN\t_\t_\t2\tdep\t_\t_\n2\tb\t_\tNOUN\t_\t_\t1\tdep\t_\t_\n\n"
+    (tmp_path / "circle.conllu").write_text(circle)
+    for given in (
+        ["--treebank", f"eng={tmp_path / 'circle.conllu'}"],
+        ["--text", f"eng={tmp_path / 'circle.conllu'}"],
+    ):
+        assert main(["derive", *given, *order, "--out", str(tmp_path / "out")]) == 2
+        assert "one root (head 0) in sentence" in (error := capsys.readouterr().err)
+        assert "circle.conllu:1, got 0" in error
+    (tmp_path / "circle.conllu").unlink()
+    tree = ["derive", "--treebank", f"eng={french}", *order]
+    assert main([*tree, "--out", str(tmp_path / "eng.txt" / "out")]) != 0
+    assert "eng.txt/out: expected a folder that can be written to" in capsys.readouterr().err
     for by, told in (
         (
             "partial-reversal",
