@@ -155,7 +155,7 @@ class Transformation(abc.ABC):
         if missing := sorted(self.needs - there - {"words", "characters"}):
             got = ", ".join(sorted(there)) or "words alone"
             expected = f"{' and '.join(missing)} of each word, which {self.name} needs"
-            remedy = "give --text a treebank (.conllu), or --text and a parser"
+            remedy = "give a treebank (.conllu) as text, or a parser"
             refuse(sentence.place, expected, got, remedy)
         if self.needs & {"words", "characters"}:
             for token in sentence.tokens:
