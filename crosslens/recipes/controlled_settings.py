@@ -74,7 +74,8 @@ def natural_pair(settings: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def named_conditions(settings: Mapping[str, Any], beside: Mapping[str, str]) -> list[str]:
-    """The conditions that ``conditions`` names, in the order of the study; all without it.
+    """The conditions that ``conditions`` names ("a,b", or a list), in the order of the study; all
+    without it.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ def named_conditions(settings: Mapping[str, Any], beside: Mapping[str, str]) -> 
     """
     if (told := settings.get("conditions")) is None:
         return [*beside]
-    names = [name.strip() for name in told.split(",")] if isinstance(told, str) else []
+    listed = told.split(",") if isinstance(told, str) else told if isinstance(told, list) else []
+    names = [str(name).strip() for name in listed]
     expected = f"one or more of {', '.join(beside)}, with commas between them"
     if not names or not set(names) <= beside.keys():
         refuse("conditions", expected, quote(str(told)), "leave it out for all of them")
@@ -98,6 +100,6 @@ def named_conditions(settings: Mapping[str, Any], beside: Mapping[str, str]) -> 
             got = f"{name} without {beside[name]}, beside which it is measured"
             refuse("conditions", expected, got, f"add {beside[name]}")
     if set(names) <= set(beside.values()):
-        got = f"{told}, which is there for others to be measured beside it"
+        got = f"{', '.join(names)}, which is there for others to be measured beside it"
         refuse("conditions", expected, got, "add another one")
     return [name for name in beside if name in names]

@@ -451,6 +451,8 @@ def test_some_conditions_are_trained_as_in_the_whole_study(some, tmp_path):
     study, texts = made("deshpande-corpora", {**SMALL, **files})
     less, same = made("deshpande-corpora", {**SMALL, **files, "conditions": some})
     assert list(less.conditions) == some.split(",") and same == texts
+    listed = controlled_study("deshpande-corpora", {**SMALL, "conditions": some.split(",")})
+    assert list(listed.conditions) == some.split(",")
     assert all(less.conditions[name] == study.conditions[name] for name in less.conditions)
     assert (less.order, less.control) == (study.order, study.control)
 
@@ -460,7 +462,8 @@ def test_some_conditions_are_trained_as_in_the_whole_study(some, tmp_path):
     [
         ("", "expected one or more of english, bilingual-x, monolingual-x, with commas .*, got ''"),
         ("bilingual-x,other", "got 'bilingual-x,other'; leave it out for all of them"),
-        (["english"], "expected one or more of english"),
+        (["other"], "expected one or more of english"),
+        (3, "with commas between them, got '3'"),
         ("monolingual-x", "got monolingual-x without english, .*; add english"),
         ("english", "got english, which is there for others"),
     ],
