@@ -469,7 +469,11 @@ def _recipes(study: StudyFolder) -> list[str]:
         for key, value in first.items()
         if all(one.get(key) == value for one in recipes.values())
     }
-    parts = [settings_table("Settings of all conditions.", common)]
+    parts = [
+        settings_table(
+            "Settings of all conditions; the seed is that of the first training.", common
+        )
+    ]
     for name, recipe in recipes.items():
         own = {key: value for key, value in recipe.items() if key not in common}
         if own:
