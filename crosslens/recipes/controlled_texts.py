@@ -68,7 +68,8 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     texts.pop("training-paraphrase", None)  # nothing is trained on it
     if settings.get("dictionary") and pair is not None:
         pairs = weighted_dictionary(settings["dictionary"]).pairs
-        check_direction(pairs, ("eng", pair[0]), texts["training"], texts["training-pair"])
+        both, called = (texts["training"], texts["training-pair"]), str(settings["dictionary"])
+        check_direction(pairs, ("eng", pair[0]), *both, name=called)
         lines_of = read_lines(settings["dictionary"])
         texts["dictionary"] = [line.strip() for line in lines_of if line.strip()]
     if settings.get("other") and pair is not None:

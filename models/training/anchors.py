@@ -49,6 +49,7 @@ _UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
 # help, Tatoeba), the least of the right one .19, in 100 lines. But of 100 French verses beside all
 # English ones it was .12, and .08 of Russian ones, so that nothing can be refused by it.
 _FEW_TRANSLATED, _FEWEST = 0.1, 20
+_DICTIONARY = "anchors.dictionary"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,7 +147,7 @@ def check_anchors(
     if not anchors.dictionary:
         if anchors != Anchors():
             expected = "a file of word pairs, which anchors' other settings are about"
-            refuse("anchors.dictionary", expected, "none", "name one, or leave these out")
+            refuse(_DICTIONARY, expected, "none", "name one, or leave these out")
         return
     anchors.pair(languages)
     if units not in ("sentences", "stream"):
@@ -201,6 +202,8 @@ def check_direction(
     languages: tuple[str, str],
     first: Iterable[str],
     second: Iterable[str],
+    *,
+    name: str = _DICTIONARY,
 ) -> None:
     """Pass if words of a dictionary stand in the texts of their languages, and not twice as many of
     them in the other's, and if a translation of one that is known stands in the other text. Where
@@ -211,6 +214,7 @@ def check_direction(
     Parameters
     ----------
     pairs: a word of the first language and one of the second. first, second: sentences of each.
+    name: what the dictionary is called in a refusal.
 
     Raises
     ------
@@ -226,14 +230,14 @@ def check_direction(
     turned = [len(side & here.keys()) for side, here in zip(sides[::-1], seen, strict=True)]
     if sum(straight) and sum(turned) <= 2 * sum(straight):
         if not is_unspaced(texts[1]):
-            _check_translations(pairs, languages, *seen)
+            _check_translations(pairs, languages, *seen, name=name)
         return
     expected = f"words of {languages[0]}, each with one of {languages[1]}"
     got = f"{straight[0]} and {straight[1]} of {len(pairs)} that stand in their texts"
     if sum(turned):
         got += f", {turned[0]} and {turned[1]} the other way round"
     remedy = "exchange its columns, or check languages and case"
-    refuse("anchors.dictionary", expected, got, remedy)
+    refuse(name, expected, got, remedy)
 
 
 def _check_translations(
@@ -241,6 +245,8 @@ def _check_translations(
     languages: tuple[str, str],
     first: Collection[str],
     second: Collection[str],
+    *,
+    name: str,
 ) -> None:
     """Refuse a dictionary none of whose known words has a translation among those of the second
     text, and say so where few have; names and such, which are the same on both sides, tell nothing.
@@ -251,10 +257,10 @@ def _check_translations(
         expected = f"translations that stand in the text of {languages[1]}"
         got = f"none of those of {len(known):,} words of {languages[0]}"
         remedy = f"check that it is a dictionary of {languages[1]}, and its case"
-        refuse("anchors.dictionary", expected, got, remedy)
+        refuse(name, expected, got, remedy)
     if len(known) >= _FEWEST and len(found) < _FEW_TRANSLATED * len(known):
         say(
-            f"anchors.dictionary: {len(known):,} words of {languages[0]} are known, of {len(found):,} "
+            f"{name}: {len(known):,} words of {languages[0]} are known, of {len(found):,} "
             f"a translation stands in the text of {languages[1]}: is it a dictionary of {languages[1]}?"
         )
 
@@ -324,7 +330,7 @@ class WordSwitch:
         if not self._switches:
             expected = f"words that the subwords of {source} and {target} can write"
             got = f"{len(dictionary)} pairs of which none is so, or each is a word and itself"
-            refuse("anchors.dictionary", expected, got, "check languages and direction")
+            refuse(_DICTIONARY, expected, got, "check languages and direction")
 
     def __call__(
         self, batch: Batch, rng: np.random.Generator

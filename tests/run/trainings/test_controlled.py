@@ -1175,6 +1175,16 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
     assert set(sizes.values()) == {own}
 
 
+def test_a_dictionary_without_a_known_word_is_refused_by_its_file(natural, tmp_path):
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("Qxz Zxq\n")
+    study = controlled_study("conneau-sharing", natural)
+    with pytest.raises(
+        InputError, match=r"wrong\.txt: expected words of eng, each with one of nld"
+    ):
+        study_texts(study, {**natural, "dictionary": str(wrong)})
+
+
 def test_with_a_dictionary_and_another_text_they_are_all_ten(natural, tmp_path):
     lines = [f"{n} zzo {'mmo ' * (n % 9)}" for n in range(3000)]
     kept = study_texts(controlled_study("conneau-sharing", natural), natural)
