@@ -99,9 +99,8 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
     study = as_begun(told.study, Path(out))
     for name in study.left_out:
         say(f"{name} is left out: its copy is a text of its own; --syntax names data in its order")
-    if study.unfinished:
-        seeds = ", ".join(map(str, study.unfinished))
-        say(f"left out, since not every condition is trained with them yet: seeds {seeds}")
+    for seed in study.unfinished:
+        say(f"seed {seed} is left out: not every condition is trained with it yet")
     if told.monolingual and not all(
         one.derived or study.is_text(name) for name, one in study.recipes.items()
     ):

@@ -603,7 +603,7 @@ def test_a_run_keeps_the_seeds_that_it_was_begun_with(study, data, finished, tmp
     out = tmp_path / "run"
     told = {"random_control": False, **TINY}
     ours = study_transfer(begun, "ner", data, out, **told)
-    left_out = "left out, since not every condition is trained with them yet: seeds 1"
+    left_out = "seed 1 is left out: not every condition is trained with it yet"
     assert left_out in capsys.readouterr().err
     for name in NAMES[1:]:
         shutil.move(tmp_path / f"{name}-1", begun / name / "seed-1")
